@@ -1,0 +1,53 @@
+# Two commands do everything: `make run` and `make test`. `make` alone lists the rest.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint types unit real bench lock docs soak clean
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "glidepath needs Python 3.11 or later; set PYTHON=python3.x"; exit 1; }
+	@echo "setting up $(VENV) (once; about a minute)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: $(STAMP) ## start glidepath on this machine with a few sample jobs, live; Ctrl-C ends it
+	@$(BIN)/glidepath up --home .run --sample
+
+test: $(STAMP) ## lint, types and every test that this machine can host
+	@$(BIN)/python -m tests.suite
+
+lint: $(STAMP) ## style only
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(STAMP) ## types only
+	@$(BIN)/mypy
+
+unit: $(STAMP) ## the tests that start no servers
+	@$(BIN)/pytest -m "not real"
+
+real: $(STAMP) ## only the tests that start real servers
+	@$(BIN)/pytest -m real
+
+soak: $(STAMP) ## long randomised runs
+	@$(BIN)/python -m tests.soak
+
+bench: $(STAMP) ## every measurement of bench/README.md
+	@$(BIN)/python -m bench
+
+docs: $(STAMP) ## regenerate docs/reference
+	@$(BIN)/glidepath config reference > docs/reference/configuration.md
+
+lock: ## renew requirements/dev.lock (names, versions and hashes; no addresses)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --extra postgresql pyproject.toml requirements/dev.in -o requirements/dev.lock
+
+clean: ## remove what `make` made
+	rm -rf $(VENV) .run .hypothesis .mypy_cache .ruff_cache .pytest_cache bench/out

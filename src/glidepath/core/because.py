@@ -1,0 +1,53 @@
+"""Every reason glidepath can give, as the sentence that people read.
+
+A closed set: `docs/reference/reasons.md` explains each one, and a test fails when a name is missing there.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Because(StrEnum):
+    # About demand of one shape.
+    ASKED = "pilots are asked for to serve waiting jobs"
+    COVERED = "the waiting jobs are covered by pilots that are free or on their way"
+    NOTHING_WAITS = "no job of this shape is waiting"
+    ENOUGH_PRESSURE = "as many pilots are waiting as the policy wants"
+    NO_OFFER_FITS = "no offer fits these jobs"
+    NO_OFFER_LASTS = "no offer that fits lives long enough for the stated run time"
+    NO_ROOM = "every offer that fits is at a limit or closed"
+    OWNER_AT_LIMIT = "the owners of these jobs are at their limit of pilots"
+    POOL_AT_LIMIT = "the pool is at its limit of pilots"
+    HELD_DEMAND = "the source of this demand cannot be seen; its last value is held and asks for nothing"
+    POOL_UNSEEN = "the slots of the pool cannot be seen, so nothing is asked for or taken away"
+    POOL_PAUSED = "the pool is paused by an operator"
+
+    # About a site or an offer.
+    OPEN = "the offer is open and nothing more is wanted of it"
+    ASKED_HERE = "pilots are asked for here"
+    AT_LIMIT = "the offer is at its limit"
+    SITE_UNSEEN = "the site cannot be seen, so nothing is done there"
+    SITE_PARTIAL = "the site's listing is incomplete, so nothing is done there"
+    SITE_STALE = "the site's listing is too old, so nothing is done there"
+    SITE_SETTLING = "the site is watched for its listing lag before the first pilot is asked for"
+    PAUSED = "the site or offer is paused by an operator"
+    IN_WINDOW = "the site is closed for a maintenance window"
+    WINDOW_NEAR = "a pilot started now could not do useful work before the maintenance window"
+    BREAKER_OPEN = "too many pilots failed here; waiting before the next try"
+    BREAKER_PROBE = "too many pilots failed here; one pilot is tried"
+    NO_DEMAND = "no waiting job fits this offer"
+
+    # About pilots that are ended or left alone.
+    SURPLUS_PENDING = "no waiting job needs this pending pilot any more"
+    SURPLUS_IDLE = "the pilot has been free for a while and no waiting job needs it"
+    OVERDUE = "the pilot has been pending for too long"
+    WINDOW_DRAIN = "the site closes for a maintenance window"
+    OFFER_GONE = "the offer or pool of this pilot is no longer configured"
+    ENDED = "the pilot has ended; its statistics are recorded and its traces removed"
+    NEVER_APPEARED = "the pilot was asked for and never appeared in the site's listing"
+    VANISHED = "the pilot left the site's listing without a word"
+
+    # About the plan as a whole.
+    BREACH = "the plan broke an invariant and was not carried out; please report this"
+    STORE_FAILED = "the journal cannot be written, so nothing is done"

@@ -1,0 +1,93 @@
+"""Demand: jobs grouped by what they need. Single jobs come in from a door, groups go out.
+
+The core never sees ClassAds or job tables; a door has already worked out which offers fit each group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from glidepath.core.provision.offer import Offer, kind_for
+from glidepath.core.quantity import Instant, OfferKey, Owner, PoolName, Shape
+
+# Enough to name those who wait; a group of ten thousand owners must not fill the journal.
+OWNERS_KEPT_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class JobAd:
+    """One job as a door reports it, already checked."""
+
+    shape: Shape
+    owner: Owner
+    running: bool
+    queued_at: Instant
+    run_s_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The jobs of one pool, shape and stated run time: how many, how old, whose, and what fits them."""
+
+    pool: PoolName
+    shape: Shape
+    idle: int
+    running: int = 0
+    oldest_at: Instant | None = None
+    owners: tuple[tuple[Owner, int], ...] = ()  # idle jobs of each, most first
+    run_s_max: int | None = None
+    fits: tuple[OfferKey, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.pool}: {self.shape}" + (f" run<={self.run_s_max}s" if self.run_s_max else "")
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A job that cannot be counted, and why; all others are served."""
+
+    job: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DemandSight:
+    """What one source of demand said. Incomplete answers are shown but never acted on."""
+
+    demands: tuple[Demand, ...]
+    complete: bool = True
+    set_aside: tuple[SetAside, ...] = ()
+
+
+def grouped(pool: PoolName, jobs: Iterable[JobAd], offers: Iterable[Offer]) -> tuple[Demand, ...]:
+    """Jobs of one pool as demand, in a fixed order, with the offers whose size and traits fit each shape."""
+    idle: dict[tuple[Shape, int | None], dict[Owner, int]] = {}
+    running: dict[tuple[Shape, int | None], int] = {}
+    oldest: dict[tuple[Shape, int | None], Instant] = {}
+    for job in jobs:
+        key = (job.shape, job.run_s_max)
+        running[key] = running.get(key, 0) + job.running
+        if not job.running:
+            owners = idle.setdefault(key, {})
+            owners[job.owner] = owners.get(job.owner, 0) + 1
+            oldest[key] = min(oldest.get(key, job.queued_at), job.queued_at)
+    offers = tuple(offers)
+    return tuple(
+        Demand(
+            pool=pool,
+            shape=shape,
+            idle=sum(idle.get((shape, run_s), {}).values()),
+            running=running[(shape, run_s)],
+            oldest_at=oldest.get((shape, run_s)),
+            owners=most_first(idle.get((shape, run_s), {})),
+            run_s_max=run_s,
+            fits=tuple(sorted(offer.key for offer in offers if kind_for(offer, shape))),
+        )
+        for shape, run_s in sorted(running, key=lambda key: (key[0], key[1] or 0))
+    )
+
+
+def most_first(owners: dict[Owner, int]) -> tuple[tuple[Owner, int], ...]:
+    return tuple(sorted(owners.items(), key=lambda item: (-item[1], item[0]))[:OWNERS_KEPT_MAX])

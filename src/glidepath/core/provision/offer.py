@@ -1,0 +1,141 @@
+"""What sites offer and what they, the pools and the owners allow: the rules that `decide` works under.
+
+Settings are turned into these values once, by `glidepath.config`; `None` means that there is no limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glidepath.core.quantity import OfferKey, Owner, PoolName, Resources, Shape, SiteName, Traits
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many pilots at most: alive, waiting to start, asked for in one cycle and in one second."""
+
+    live_max: int | None = None
+    pending_max: int | None = None
+    per_cycle_max: int | None = None
+    per_s_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One kind of pilot that a site can start.
+
+    A fixed offer has one size. A fitted one is sized from the shape it is started for: rounded up to
+    `step`, at least `size_min`, at most `size`; the traits named in `choices` are taken from the shape.
+    """
+
+    site: SiteName
+    name: str
+    size: Resources
+    size_min: Resources | None = None
+    step: Resources = Resources()
+    traits: Traits = ()
+    choices: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    lifetime_s: int = 14 * 3600
+    idle_s: int = 600
+    limits: Limits = Limits()
+    weight: int = 100
+    price_milli: int = 0
+
+    @property
+    def key(self) -> OfferKey:
+        return OfferKey(f"{self.site}/{self.name}")
+
+    @property
+    def fitted(self) -> bool:
+        return self.size_min is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Pilots that are interchangeable: same offer, size and traits. A fixed offer has exactly one."""
+
+    offer: OfferKey
+    size: Resources
+    traits: Traits = ()
+
+
+def kind_for(offer: Offer, shape: Shape) -> Kind | None:
+    """The kind of pilot that this offer would start for the shape; None where none of it could fit."""
+    size = offer.size
+    if offer.size_min is not None:
+        size = shape.request.largest(offer.size_min).rounded_up(offer.step)
+    if not size.fits_in(offer.size) or not shape.request.fits_in(size):
+        return None
+    offered, choices, taken = dict(offer.traits), dict(offer.choices), dict(offer.traits)
+    for key, value in shape.traits:
+        if value in choices.get(key, ()) and offer.fitted:
+            taken[key] = value
+        elif offered.get(key) != value:
+            return None
+    return Kind(offer.key, size, tuple(sorted(taken.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRules:
+    """What holds at one site, and how patient we are with it."""
+
+    name: SiteName
+    offers: tuple[Offer, ...]
+    pools: tuple[PoolName, ...] = ()  # accepted pools; none named means all
+    limits: Limits = Limits()
+    stale_s_max: int = 180  # a listing older than this is not acted on
+    listing_lag_s: int = 0  # how far the site's listing trails its queue
+    appear_s_max: int = 600  # how long an asked-for pilot may stay unlisted before it is written off
+    missing_s_max: int = 300  # how long a pilot may be missing from the listing before it is written off
+    pending_s_max: int = 6 * 3600
+    patience_s: int = 900  # a pilot pending for longer no longer keeps others from being asked for
+    failures_max: int = 5  # failures in a row that open the breaker of an offer; twice that the site's
+    backoff_s: int = 60
+    backoff_s_max: int = 3600
+    refused_s: int = 600  # after a refusal: how long until one pilot is tried again
+    drain_lead_s: int = 3600  # before a window: pilots that would outlive its start are drained
+    node_failures_max: int = 3
+    quarantine_s: int = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRules:
+    name: PoolName
+    limits: Limits = Limits()
+    stale_s_max: int = 180  # demand and slots older than this are not acted on
+    hold_s: int = 600  # unseen demand is held this long at its last value,
+    decay_s: int = 600  # and then falls to nothing over this span
+    silence_s_max: int = 900  # a pilot that joined and is no longer heard counts as unknown, not as gone
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRules:
+    owner: Owner
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRule:
+    """A policy by name and its numbers, as they stand in the journal."""
+
+    name: str = "steady"
+    numbers: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Everything that configuration says to the provisioning core."""
+
+    pools: tuple[PoolRules, ...]
+    sites: tuple[SiteRules, ...]
+    owners: tuple[OwnerRules, ...] = ()
+    policy: PolicyRule = PolicyRule()
+    cycle_s_min: int = 10
+    cycle_s_max: int = 120
+    withdraw_after_s: int = 120  # hysteresis: a pending pilot goes when it was surplus for this long
+    left_s_min: int = 300  # a free slot with less life left than this is of no use to anyone
+    useful_s_min: int = 900  # a pilot that could live less than this before a window is not started
+    limits: Limits = Limits()
+
+    def offers(self) -> dict[OfferKey, Offer]:
+        return {offer.key: offer for site in self.sites for offer in site.offers}

@@ -1,0 +1,58 @@
+"""The snapshot: everything that one cycle saw, and everything that it could not see.
+
+Taken by the shell, kept in the journal, and enough, with the memory and the rules, to decide again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glidepath.core.cycle import Sighting
+from glidepath.core.provision.demand import DemandSight
+from glidepath.core.provision.pilot import SitePilot, Slot
+from glidepath.core.quantity import Instant, PoolName, SiteName, SourceName
+
+
+@dataclass(frozen=True, slots=True)
+class SiteListing:
+    """Our pilots at a site. `complete` is false when the listing may lack some of them."""
+
+    pilots: tuple[SitePilot, ...]
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSlots:
+    """Our pilots as the pool knows them."""
+
+    slots: tuple[Slot, ...]
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A span in which a site is closed."""
+
+    site: SiteName
+    opens_at: Instant
+    closes_at: Instant
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """An operator's word that a pool, a site or a single offer rests: `pool:NAME`, `site:NAME`, `offer:KEY`."""
+
+    about: str
+    by: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    now: Instant
+    demand: tuple[tuple[PoolName, SourceName, Sighting[DemandSight]], ...]
+    slots: tuple[tuple[PoolName, Sighting[PoolSlots]], ...]
+    sites: tuple[tuple[SiteName, Sighting[SiteListing]], ...]
+    windows: tuple[Window, ...] = ()
+    pauses: tuple[Pause, ...] = ()

@@ -1,0 +1,84 @@
+"""Quantities and names that both controllers share.
+
+Whole numbers only: two machines must reach the same plan, and a sum of halves must not drift.
+Times are `Instant`, seconds on the steady timeline (see `glidepath.clock`); spans end in `_s`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NewType
+
+Instant = NewType("Instant", int)
+
+PoolName = NewType("PoolName", str)
+SiteName = NewType("SiteName", str)
+OfferKey = NewType("OfferKey", str)  # `site/offer`, unique over all sites
+PilotName = NewType("PilotName", str)
+NodeName = NewType("NodeName", str)
+SourceName = NewType("SourceName", str)
+Owner = NewType("Owner", str)
+
+Traits = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resources:
+    """An amount of compute. Never negative: a debt of memory has no meaning, only a bug behind it."""
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    disk_mib: int = 0
+    gpus: int = 0
+
+    def __post_init__(self) -> None:
+        if self.cpu_milli < 0 or self.memory_mib < 0 or self.disk_mib < 0 or self.gpus < 0:
+            raise ValueError(f"resources cannot be negative: {self.as_tuple()}")
+
+    def as_tuple(self) -> tuple[int, int, int, int]:
+        return (self.cpu_milli, self.memory_mib, self.disk_mib, self.gpus)
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(*(a + b for a, b in zip(self.as_tuple(), other.as_tuple(), strict=True)))
+
+    def __sub__(self, other: Resources) -> Resources:
+        return Resources(*(a - b for a, b in zip(self.as_tuple(), other.as_tuple(), strict=True)))
+
+    def __bool__(self) -> bool:
+        return any(self.as_tuple())
+
+    def fits_in(self, room: Resources) -> bool:
+        return all(need <= have for need, have in zip(self.as_tuple(), room.as_tuple(), strict=True))
+
+    def copies_in(self, room: Resources) -> int:
+        """How many of these fit into the room at once. Asking for nothing has no answer and is a bug."""
+        counts = [have // need for need, have in zip(self.as_tuple(), room.as_tuple(), strict=True) if need]
+        if not counts:
+            raise ValueError("an empty request fits any number of times")
+        return min(counts)
+
+    def largest(self, other: Resources) -> Resources:
+        return Resources(*(max(a, b) for a, b in zip(self.as_tuple(), other.as_tuple(), strict=True)))
+
+    def rounded_up(self, step: Resources) -> Resources:
+        """Each part raised to a multiple of the step; a step of zero leaves that part alone."""
+        return Resources(
+            *(-(-a // b) * b if b else a for a, b in zip(self.as_tuple(), step.as_tuple(), strict=True))
+        )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Shape:
+    """What one job needs: an amount and the traits it insists on. Demand is grouped by it."""
+
+    request: Resources
+    traits: Traits = ()
+
+    def __post_init__(self) -> None:
+        if tuple(sorted(self.traits)) != self.traits:
+            raise ValueError(f"traits must be sorted: {self.traits!r}")
+
+    def __str__(self) -> str:
+        from glidepath.core.units import shown_resources
+
+        return " ".join([shown_resources(self.request), *(f"{key}={value}" for key, value in self.traits)])

@@ -1,0 +1,109 @@
+"""The doors: what the loop needs from the world, as protocols.
+
+A door does I/O and never decides. A read either returns everything it should or raises; a write returns
+an `Outcome`. Every call ends within `limit_s`, and nothing is opened, read or started in a constructor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from glidepath.core.cycle import Outcome
+from glidepath.core.provision.demand import DemandSight
+from glidepath.core.provision.offer import Offer
+from glidepath.core.provision.pilot import PilotSpec, Target
+from glidepath.core.provision.sight import PoolSlots, SiteListing
+from glidepath.core.quantity import Instant, PilotName, PoolName, SiteName, SourceName
+
+# What a read may raise when the world fails; anything else is a bug of the door.
+WORLD_ERRORS = (OSError, TimeoutError, RuntimeError, ValueError)
+
+
+class Clock(Protocol):
+    """Steady time for decisions, wall time for people."""
+
+    def now(self) -> Instant: ...
+
+    def wall(self) -> float: ...
+
+
+@runtime_checkable
+class DemandSource(Protocol):
+    """One place that holds jobs of a pool, for example a schedd."""
+
+    name: SourceName
+    pool: PoolName
+
+    def demand(self, offers: tuple[Offer, ...], *, now: Instant) -> DemandSight:
+        """The jobs that wait and run, grouped, with the offers that fit them."""
+        ...
+
+
+@runtime_checkable
+class Pool(Protocol):
+    """What pilots join."""
+
+    name: PoolName
+
+    def sources(self) -> tuple[DemandSource, ...]:
+        """The places that hold its jobs; may change from cycle to cycle."""
+        ...
+
+    def slots(self, *, now: Instant) -> PoolSlots:
+        """Our pilots as the pool knows them."""
+        ...
+
+    def join(self) -> tuple[tuple[str, str], ...]:
+        """What a pilot must be told to join: names and values, no secrets."""
+        ...
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """The code that talks to one site."""
+
+    site: SiteName
+    limit_s: float  # every call below ends within this
+
+    def list(self, *, now: Instant) -> SiteListing:
+        """All our pilots, ended ones too until they are removed. Raises rather than return less."""
+        ...
+
+    def submit(self, spec: PilotSpec) -> Outcome:
+        """Start one pilot. The same name twice makes one pilot; the same name for something else is refused."""
+        ...
+
+    def remove(self, target: Target) -> Outcome:
+        """Take a pilot out of the queue, stop it, or clear its traces. Removing what is gone is done."""
+        ...
+
+    def drain(self, target: Target) -> Outcome:
+        """Let it finish what it has, take nothing new, and leave. Draining what is gone is done."""
+        ...
+
+    def logs(self, name: PilotName, *, bytes_max: int) -> str:
+        """The last lines of the pilot's own output. Raises LookupError where there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this glidepath keeps its things: doors that need a folder or the store find them here."""
+
+    home: Path
+    store_url: str
+
+
+class BackendKind(Protocol):
+    """What the entry point group `glidepath.backends` holds: makes a backend from a site's own settings."""
+
+    def __call__(self, site: SiteName, settings: Mapping[str, object], place: Place) -> Backend: ...
+
+
+class PoolKind(Protocol):
+    """What the entry point group `glidepath.demand` holds: makes a pool from its own settings."""
+
+    def __call__(self, name: PoolName, settings: Mapping[str, object], place: Place) -> Pool: ...
