@@ -67,6 +67,7 @@ class Plan(Generic[A]):
     at: Instant
     decisions: tuple[Decision[A], ...]
     wake_after_s: int
+    marks: tuple[tuple[str, Instant], ...] = ()  # since when something holds, for the next cycle to know
 
     @property
     def actions(self) -> tuple[A, ...]:

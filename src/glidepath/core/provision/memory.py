@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from glidepath.core.provision.demand import Demand
 from glidepath.core.provision.pilot import Track
-from glidepath.core.quantity import Instant, NodeName, OfferKey, PilotName, PoolName, SiteName, SourceName
+from glidepath.core.quantity import Instant, NodeName, PilotName, PoolName, SiteName, SourceName
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,6 @@ class NodeHealth:
 
 
 @dataclass(frozen=True, slots=True)
-class Surplus:
-    """Since when pending pilots of an offer have served no demand of their pool."""
-
-    pool: PoolName
-    offer: OfferKey
-    since: Instant
-
-
-@dataclass(frozen=True, slots=True)
 class Memory:
     """`incarnation` is drawn by the shell at start, so that a lost store never reuses a name."""
 
@@ -67,8 +58,6 @@ class Memory:
     tracks: tuple[Track, ...] = ()
     health: tuple[Health, ...] = ()
     nodes: tuple[NodeHealth, ...] = ()
-    surplus: tuple[Surplus, ...] = ()
+    marks: tuple[tuple[str, Instant], ...] = ()  # named instants that the last plan left for the next one
     held: tuple[Held, ...] = ()
-    cleared: tuple[
-        tuple[PilotName, Instant], ...
-    ] = ()  # ended and recorded; a late listing must not count twice
+    cleared: tuple[tuple[PilotName, Instant], ...] = ()  # recorded; a late listing must not count twice

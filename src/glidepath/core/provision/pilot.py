@@ -119,7 +119,8 @@ class Track:
     started_at: Instant | None = None
     joined_at: Instant | None = None
     ends_at: Instant | None = None
-    missing_since: Instant | None = None
+    missing_since: Instant | None = None  # from the site's listing
+    silent_since: Instant | None = None  # from the pool's slots, after it had joined
     leaving: str = ""  # why we told it to go, if we did
     busy_s: int = 0  # before the present phase
     idle_s: int = 0

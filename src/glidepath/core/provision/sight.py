@@ -41,7 +41,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """An operator's word that a pool, a site or a single offer rests: `pool:NAME`, `site:NAME`, `offer:KEY`."""
+    """An operator's word that something rests: `pool:NAME`, `site:NAME`, `offer:KEY`."""
 
     about: str
     by: str = ""

@@ -1,0 +1,1 @@
+"""Measurements: each prints its figure or ratio with command, commit and machine."""

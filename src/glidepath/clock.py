@@ -1,0 +1,66 @@
+"""Steady time: seconds that never jump, close to wall time, and the same across restarts.
+
+A monotonic reading and what the store last kept come in, instants go out. Within one boot the monotonic
+clock carries on from what was stored; after a reboot, or with no store, wall time is the start.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from glidepath.core.quantity import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One instant in every timeline that is kept, so that it can be read after a restart or a clock jump."""
+
+    wall: float
+    steady: Instant
+    mono: float
+    boot: str
+
+
+class SteadyClock:
+    def __init__(
+        self,
+        last: Moment | None = None,
+        *,
+        wall: Callable[[], float] = time.time,
+        mono: Callable[[], float] = time.monotonic,
+        boot: str | None = None,
+    ) -> None:
+        self._wall, self._mono = wall, mono
+        self.boot = boot if boot is not None else boot_id()
+        here = mono()
+        if last is not None and last.boot == self.boot and here >= last.mono:
+            self._offset = last.steady + (here - last.mono) - here
+        elif last is not None:
+            # Another boot: how long it was down is known only by the wall clock, which may have gone back.
+            self._offset = max(float(last.steady), wall()) - here
+        else:
+            self._offset = wall() - here
+
+    def now(self) -> Instant:
+        return Instant(int(self._offset + self._mono()))
+
+    def wall(self) -> float:
+        return self._wall()
+
+    def moment(self) -> Moment:
+        mono = self._mono()
+        return Moment(self._wall(), Instant(int(self._offset + mono)), mono, self.boot)
+
+    def at_wall(self, wall_s: float) -> Instant:
+        """The instant at which the wall clock will show this, if it does not jump before then."""
+        return Instant(int(self._offset + self._mono() + (wall_s - self._wall())))
+
+
+def boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"

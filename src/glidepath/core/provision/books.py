@@ -1,0 +1,227 @@
+"""The books of all pilots: listings and slots come in one by one, tracks, losses and health come out.
+
+Mutable while one picture is being made, and nowhere else. A pilot leaves the books only on proof: the site
+says that it ended, or it stayed away from complete listings for longer than the site's own bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from glidepath.core.because import Because
+from glidepath.core.provision import health as fare
+from glidepath.core.provision.memory import Health, Memory, NodeHealth
+from glidepath.core.provision.offer import Rules, SiteRules
+from glidepath.core.provision.phase import advanced, phase_by_slot, phase_of
+from glidepath.core.provision.pilot import ENDED, JOINED, PilotPhase, SitePilot, Slot, Track
+from glidepath.core.provision.sight import SiteListing
+from glidepath.core.quantity import Instant, PoolName, SiteName
+
+P = PilotPhase
+# A pilot past its lifetime gets this long to be seen ending; sites grant about as much themselves.
+GRACE_S = 3600
+# How a pilot is judged that ended by itself without having been seen in its pool.
+LEFT_UNJOINED = "it ended without joining the pool"
+
+
+class Books:
+    def __init__(self, now: Instant, memory: Memory, rules: Rules) -> None:
+        self.now = now
+        self.before = {track.name: track for track in memory.tracks}
+        self.cleared = {name for name, _ in memory.cleared}
+        self.sites = {site.name: site for site in rules.sites}
+        self.offers = rules.offers()
+        self.silence_s = {pool.name: pool.silence_s_max for pool in rules.pools}
+        self.tracks: list[Track] = []
+        self.lost: list[tuple[Track, str, Because, bool]] = []
+        self.health: dict[str, Health] = {health.about: health for health in memory.health}
+        self.nodes: dict[tuple[SiteName, str], NodeHealth] = {
+            (node.site, node.node): node for node in memory.nodes if not self._paroled(node)
+        }
+        # After a long silence of our own, a quick end between two looks proves nothing.
+        self.watched = memory.at is not None and now - memory.at <= 2 * rules.cycle_s_max
+
+    def _paroled(self, node: NodeHealth) -> bool:
+        return node.until is not None and node.until <= self.now
+
+    def read_listing(
+        self, site: SiteName, listing: SiteListing, heard: dict[str, Slot], pools_seen: frozenset[PoolName]
+    ) -> None:
+        for pilot in listing.pilots:
+            old = self.before.pop(pilot.name, None)
+            if old is None:
+                if pilot.name in self.cleared:
+                    continue
+                self._adopt(site, pilot, heard.get(pilot.name))
+                continue
+            self._follow(old, pilot, heard.get(pilot.name), pilot.pool in pools_seen)
+
+    def _adopt(self, site: SiteName, pilot: SitePilot, slot: Slot | None) -> None:
+        """A pilot of ours that memory does not know: an earlier life asked for it."""
+        phase = phase_of(pilot.state, slot, None)
+        since = min(pilot.since, self.now)
+        joined = slot is not None and phase in JOINED
+        track = Track(
+            name=pilot.name,
+            site=site,
+            offer=pilot.offer,
+            pool=pilot.pool,
+            size=pilot.size,
+            phase=phase,
+            since=since,
+            asked_at=min(pilot.asked_at, since),
+            traits=pilot.traits,
+            owner=pilot.owner,
+            native_id=pilot.native_id,
+            node=pilot.node,
+            started_at=since if phase in JOINED or phase in (P.STARTING, P.DONE) else None,
+            joined_at=since if joined else None,
+            ends_at=_ends_at(pilot, slot),
+            jobs_run=slot.jobs_run if slot else 0,
+            note=pilot.note,
+        )
+        if phase in ENDED:
+            self.lost.append((track, pilot.note or phase.value, Because.ENDED, True))
+        else:
+            self.tracks.append(track)
+
+    def _follow(self, old: Track, pilot: SitePilot, slot: Slot | None, pool_seen: bool) -> None:
+        joined_as = None
+        silent_since = None if pool_seen else old.silent_since
+        if slot is None and old.joined_at is not None and old.phase in (*JOINED, P.UNKNOWN):
+            joined_as = old.phase
+            if pool_seen:
+                silent_since = old.silent_since if old.silent_since is not None else self.now
+                if self.now - silent_since > self.silence_s.get(old.pool, 0):
+                    joined_as = P.UNKNOWN
+        phase = phase_of(pilot.state, slot, joined_as)
+        if old.phase in ENDED:
+            phase = old.phase  # Nothing comes back from the end; an old report must not revive it.
+        track = old if phase is old.phase else advanced(old, phase, self.now)
+        ends_at = _ends_at(pilot, slot) or track.ends_at
+        jobs_run = max(track.jobs_run, slot.jobs_run) if slot else track.jobs_run
+        if (
+            ends_at != track.ends_at
+            or jobs_run != track.jobs_run
+            or pilot.node != track.node
+            or pilot.native_id != track.native_id
+            or pilot.note != track.note
+            or silent_since != track.silent_since
+            or track.missing_since is not None
+        ):
+            track = replace(
+                track,
+                ends_at=ends_at,
+                jobs_run=jobs_run,
+                node=pilot.node or track.node,
+                native_id=pilot.native_id or track.native_id,
+                note=pilot.note,
+                silent_since=silent_since,
+                missing_since=None,
+            )
+        if old.joined_at is None and track.joined_at is not None:
+            self._joined(track)
+        if track.phase not in ENDED:
+            self.tracks.append(track)
+            return
+        if old.phase not in ENDED:
+            self._judge(track)
+        self.lost.append((track, track.leaving or track.note or track.phase.value, Because.ENDED, True))
+
+    def settle_unlisted(
+        self, open_sites: frozenset[SiteName], heard: dict[str, Slot], pools_seen: frozenset[PoolName]
+    ) -> None:
+        """Pilots that no listing named: expected, missing, or at a site that could not be read."""
+        for name in sorted(self.before):
+            old = self.before[name]
+            slot = heard.get(name)
+            if slot is not None and old.phase not in ENDED:
+                track = advanced(old, phase_by_slot(slot), self.now)
+                if old.joined_at is None and track.joined_at is not None:
+                    self._joined(track)
+                self.tracks.append(track)
+            elif old.site in open_sites:
+                self._settle_missing(old)
+            elif self.now > self._may_live_until(old):
+                self._write_off(old, Because.VANISHED, "its lifetime has passed and its site cannot be seen")
+            elif old.phase in ENDED:
+                self.lost.append((old, old.leaving or old.note or old.phase.value, Because.ENDED, True))
+            else:
+                self.tracks.append(old)
+
+    def _settle_missing(self, old: Track) -> None:
+        rules = self.sites[old.site]
+        if old.phase in ENDED:
+            # It had ended and its site has forgotten it: only the statistics are left to keep.
+            self.lost.append((old, old.leaving or old.note or old.phase.value, Because.ENDED, False))
+        elif old.phase is P.EXPECTED:
+            if self.now - old.asked_at > rules.appear_s_max:
+                waited_s = self.now - old.asked_at
+                self._write_off(old, Because.NEVER_APPEARED, f"unlisted {waited_s} s after it was asked for")
+            else:
+                self.tracks.append(old)
+        elif old.leaving:
+            self._write_off(old, Because.ENDED, old.leaving)
+        else:
+            since = old.missing_since if old.missing_since is not None else self.now
+            if self.now - since > rules.missing_s_max:
+                self._write_off(old, Because.VANISHED, f"missing from the listing for {self.now - since} s")
+            else:
+                track = advanced(old, P.UNKNOWN, self.now)
+                self.tracks.append(
+                    track if track.missing_since == since else replace(track, missing_since=since)
+                )
+
+    def _write_off(self, old: Track, because: Because, why: str) -> None:
+        told_to_go = bool(old.leaving)
+        phase = old.phase if old.phase in ENDED else (P.DONE if told_to_go else P.GONE)
+        track = advanced(old, phase, self.now)
+        if not told_to_go:
+            self._judge(track, why)
+        self.lost.append((track, why, because, False))
+
+    def _may_live_until(self, track: Track) -> Instant:
+        if track.ends_at is not None:
+            return Instant(track.ends_at + GRACE_S)
+        offer, site = self.offers.get(track.offer), self.sites.get(track.site)
+        lifetime_s = offer.lifetime_s if offer else 7 * 86400
+        pending_s = site.pending_s_max if site else 86400
+        return Instant(track.asked_at + pending_s + lifetime_s + GRACE_S)
+
+    def _joined(self, track: Track) -> None:
+        assert track.joined_at is not None
+        latency_s = track.joined_at - track.asked_at
+        for about in (track.offer, track.site):
+            self.health[about] = fare.after_join(self.health.get(about) or Health(about), latency_s)
+        if track.node:
+            self.nodes.pop((track.site, track.node), None)
+
+    def _judge(self, track: Track, why: str = "") -> None:
+        """Was this end a failure, and whose? Of a pilot that had joined, at most its node's."""
+        rules = self.sites.get(track.site)
+        if rules is None or track.leaving:
+            return
+        if track.phase is P.DONE and (track.joined_at is not None or not self.watched):
+            return
+        why = why or track.note or (LEFT_UNJOINED if track.phase is P.DONE else "it failed without a word")
+        if track.joined_at is None:
+            self._failed(track, rules, why)
+        if track.node:
+            self._node_failed(track, rules, why)
+
+    def _failed(self, track: Track, rules: SiteRules, why: str) -> None:
+        for about, whole_site in ((track.offer, False), (track.site, True)):
+            health = self.health.get(about) or Health(about)
+            self.health[about] = fare.after_failure(health, why, self.now, rules, whole_site=whole_site)
+
+    def _node_failed(self, track: Track, rules: SiteRules, why: str) -> None:
+        key = (track.site, str(track.node))
+        node = self.nodes.get(key) or NodeHealth(track.site, track.node, 0)
+        site_failures = (self.health.get(track.site) or Health(track.site)).failures
+        self.nodes[key] = fare.node_after_failure(node, why, self.now, rules, site_failures=site_failures)
+
+
+def _ends_at(pilot: SitePilot, slot: Slot | None) -> Instant | None:
+    if slot is not None and slot.ends_at is not None:
+        return slot.ends_at
+    return pilot.ends_at

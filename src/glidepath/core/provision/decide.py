@@ -1,0 +1,143 @@
+"""Deciding: a picture, the rules and a policy come in, a plan goes out, with a reason for every line of it.
+
+Every shape, every offer and every site gets a decision, also when nothing is done about it.
+"""
+
+from __future__ import annotations
+
+from glidepath.core.because import Because
+from glidepath.core.cycle import Decision, Plan, Reason
+from glidepath.core.provision.memory import Memory
+from glidepath.core.provision.offer import Kind, Rules
+from glidepath.core.provision.picture import Picture
+from glidepath.core.provision.pilot import COMING, PilotAction, Submit
+from glidepath.core.provision.pressure import Policy
+from glidepath.core.provision.retire import retire
+from glidepath.core.provision.serve import Service
+from glidepath.core.provision.share import Market, OpenOffer, market
+from glidepath.core.quantity import Instant, NodeName, Owner, PilotName, PoolName, SiteName
+
+QUIET_MARK = "quiet"
+QUIET_MAX = 12
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def decide(picture: Picture, rules: Rules, policy: Policy) -> Plan[PilotAction]:
+    desk = market(picture, rules)
+    service = Service(picture, rules, policy, desk)
+    # Held demand first: it may not ask, but what it was promised must not be given away as surplus.
+    served = [service.serve(wanted) for wanted in sorted(picture.wanted, key=lambda w: not w.held)]
+    retiring, marks = retire(picture, rules, service.shelves, policy.release_s)
+    decisions: list[Decision[PilotAction]] = [
+        Decision(f"demand:{row.wanted.demand.name}", row.reason) for row in served
+    ]
+    decisions += _site_decisions(picture, rules)
+    decisions += _offer_decisions(picture, desk)
+    decisions += retiring
+    acts = any(d.action is not None for d in decisions)
+    calm = not acts and not any(row.uncovered for row in served) and not _coming(picture)
+    quiet = min(QUIET_MAX, picture.memory.quiet + 1) if calm else 0
+    return Plan(
+        cycle=picture.memory.cycle + 1,
+        at=picture.now,
+        decisions=tuple(decisions),
+        wake_after_s=_wake_after_s(picture, rules, quiet),
+        marks=(*marks, (QUIET_MARK, Instant(quiet))),
+    )
+
+
+def _coming(picture: Picture) -> bool:
+    return any(track.phase in COMING for track in picture.tracks)
+
+
+def _wake_after_s(picture: Picture, rules: Rules, quiet: int) -> int:
+    """Short while something happens, longer and longer while nothing does, never past what is due."""
+    wait_s = min(rules.cycle_s_max, rules.cycle_s_min << quiet)
+    due = [window.opens_at for window in picture.snapshot.windows]
+    due += [window.closes_at for window in picture.snapshot.windows]
+    due += [health.retry_at for health in picture.health.values() if health.retry_at is not None]
+    later = [at - picture.now for at in due if at > picture.now]
+    return max(rules.cycle_s_min, min([wait_s, *later]))
+
+
+def _site_decisions(picture: Picture, rules: Rules) -> list[Decision[PilotAction]]:
+    decisions: list[Decision[PilotAction]] = []
+    live: dict[SiteName, int] = {}
+    for track in picture.tracks:
+        live[track.site] = live.get(track.site, 0) + 1
+    for site in rules.sites:
+        because = picture.closed_sites.get(site.name) or Because.OPEN
+        quarantined = sorted(node for node in _avoid(picture, site.name))
+        facts: list[tuple[str, int | str]] = [("live", live.get(site.name, 0))]
+        if quarantined:
+            facts.append(("quarantined", ",".join(quarantined)))
+        decisions.append(Decision(f"site:{site.name}", Reason(because, tuple(facts))))
+    return decisions
+
+
+def _avoid(picture: Picture, site: SiteName) -> tuple[NodeName, ...]:
+    return tuple(
+        sorted(node.node for (at, _), node in picture.nodes.items() if at == site and node.until is not None)
+    )
+
+
+def _offer_decisions(picture: Picture, desk: Market) -> list[Decision[PilotAction]]:
+    decisions: list[Decision[PilotAction]] = []
+    names = _Names(picture.memory)
+    asks: dict[str, list[tuple[PoolName, Kind, Owner, int]]] = {}
+    for (pool, kind, owner), count in desk.asks.items():
+        asks.setdefault(kind.offer, []).append((pool, kind, owner, count))
+    for key in sorted(desk.offers):
+        entry = desk.offers[key]
+        reason = _offer_reason(entry)
+        rows = sorted(asks.get(key, []), key=lambda r: (r[0], r[1].size, r[1].traits, r[2]))
+        if not rows:
+            decisions.append(Decision(f"offer:{key}", reason))
+        for pool, kind, owner, count in rows:
+            submit = Submit(
+                site=entry.site.name,
+                offer=kind.offer,
+                pool=pool,
+                size=kind.size,
+                traits=kind.traits,
+                lifetime_s=entry.lifetime_s,
+                idle_s=entry.offer.idle_s,
+                names=names.take(count),
+                owner=owner,
+                avoid=_avoid(picture, entry.site.name),
+            )
+            decisions.append(Decision(f"offer:{key}", reason, submit))
+    return decisions
+
+
+def _offer_reason(entry: OpenOffer) -> Reason:
+    facts = (("live", entry.room.live), ("pending", entry.room.pending), ("asked", entry.asked))
+    if entry.closed is not None:
+        return Reason(entry.closed, (*facts, *entry.why))
+    if entry.asked:
+        return Reason(Because.ASKED_HERE, facts)
+    if entry.blocked or not min(entry.room.left, entry.site_room.left):
+        return Reason(Because.AT_LIMIT, facts)
+    return Reason(Because.OPEN if entry.fits_any else Because.NO_DEMAND, facts)
+
+
+class _Names:
+    """Names from incarnation, cycle and serial: the same plan makes the same names, a repeat is harmless."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.prefix = f"gp-{memory.incarnation}-{base36(memory.cycle + 1)}"
+        self.serial = 0
+
+    def take(self, count: int) -> tuple[PilotName, ...]:
+        first = self.serial
+        self.serial += count
+        return tuple(PilotName(f"{self.prefix}-{base36(n)}") for n in range(first, self.serial))
+
+
+def base36(number: int) -> str:
+    digits = ""
+    while True:
+        number, rest = divmod(number, 36)
+        digits = _DIGITS[rest] + digits
+        if not number:
+            return digits

@@ -1,0 +1,203 @@
+"""The picture: a snapshot read in the light of the memory. Pilots with their phase, demand to act on and
+demand that is only held, how every site and node fares, and what was not seen and may not be touched.
+
+`look` is the first half of deciding: pure, and the only place where sightings are judged fresh or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from glidepath.core.because import Because
+from glidepath.core.cycle import Seen, Sighting
+from glidepath.core.provision.books import Books
+from glidepath.core.provision.demand import Demand, DemandSight, most_first
+from glidepath.core.provision.memory import Health, Held, Memory, NodeHealth
+from glidepath.core.provision.offer import PoolRules, Rules, SiteRules
+from glidepath.core.provision.pilot import Slot, Track
+from glidepath.core.provision.sight import PoolSlots, SiteListing, Snapshot
+from glidepath.core.quantity import Instant, Owner, PoolName, Shape, SiteName
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A pilot that is over: its last track, the reason in words, and whether the site still lists it."""
+
+    track: Track
+    why: str
+    because: Because
+    listed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Demand of one group. Held demand keeps its claim on pilots but asks for none."""
+
+    demand: Demand
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    now: Instant
+    memory: Memory
+    snapshot: Snapshot
+    tracks: tuple[Track, ...]  # all that are not over
+    slots: dict[str, Slot]  # by pilot, only those heard in this very snapshot
+    lost: tuple[Lost, ...]
+    wanted: tuple[Wanted, ...]
+    closed_sites: dict[SiteName, Because]  # not to be acted on, and why
+    blind_pools: dict[PoolName, Because]  # nothing asked for, nothing taken away
+    held_pools: frozenset[PoolName]  # a source of demand is unseen: nothing taken away
+    health: dict[str, Health]
+    nodes: dict[tuple[SiteName, str], NodeHealth]
+    held: tuple[Held, ...]
+    listed: frozenset[str]
+
+    def health_of(self, about: str) -> Health:
+        return self.health.get(about) or Health(about)
+
+
+def look(snapshot: Snapshot, memory: Memory, rules: Rules) -> Picture:
+    now = snapshot.now
+    pools = {pool.name: pool for pool in rules.pools}
+    slots_seen = {
+        pool: _usable_slots(sighting, pools[pool], now) for pool, sighting in snapshot.slots if pool in pools
+    }
+    closed = {site.name: _site_closed(snapshot, site) for site in rules.sites}
+    books = Books(now, memory, rules)
+    heard: dict[str, Slot] = {}
+    for slots in slots_seen.values():
+        if slots is not None:
+            heard.update((slot.pilot, slot) for slot in slots.slots)
+    pools_seen = frozenset(pool for pool, slots in slots_seen.items() if slots is not None)
+    listed: set[str] = set()
+    for site, sighting in snapshot.sites:
+        if isinstance(sighting, Seen) and closed.get(site) in (None, Because.SITE_PARTIAL):
+            books.read_listing(site, sighting.value, heard, pools_seen)
+            listed.update(pilot.name for pilot in sighting.value.pilots)
+    open_sites = frozenset(site for site, because in closed.items() if because is None)
+    books.settle_unlisted(open_sites, heard, pools_seen)
+    held, wanted, held_pools = _demand(snapshot, memory, pools)
+    blind = {pool: Because.POOL_UNSEEN for pool in pools if slots_seen.get(pool) is None}
+    return Picture(
+        now=now,
+        memory=memory,
+        snapshot=snapshot,
+        tracks=tuple(books.tracks),
+        slots=heard,
+        lost=tuple(Lost(*row) for row in books.lost),
+        wanted=wanted,
+        closed_sites={site: because for site, because in closed.items() if because is not None},
+        blind_pools=blind,
+        held_pools=held_pools,
+        health=books.health,
+        nodes=books.nodes,
+        held=held,
+        listed=frozenset(listed),
+    )
+
+
+def _usable_slots(sighting: Sighting[PoolSlots], pool: PoolRules, now: Instant) -> PoolSlots | None:
+    if isinstance(sighting, Seen) and sighting.value.complete and now - sighting.at <= pool.stale_s_max:
+        return sighting.value
+    return None
+
+
+def _site_closed(snapshot: Snapshot, site: SiteRules) -> Because | None:
+    sighting: Sighting[SiteListing] | None = dict(snapshot.sites).get(site.name)
+    if not isinstance(sighting, Seen):
+        return Because.SITE_UNSEEN
+    if snapshot.now - sighting.at > site.stale_s_max:
+        return Because.SITE_STALE
+    return None if sighting.value.complete else Because.SITE_PARTIAL
+
+
+def _demand(
+    snapshot: Snapshot, memory: Memory, pools: dict[PoolName, PoolRules]
+) -> tuple[tuple[Held, ...], tuple[Wanted, ...], frozenset[PoolName]]:
+    """What may be acted on, summed over the sources of each pool, and what is only held."""
+    before = {(held.pool, held.source): held for held in memory.held}
+    kept: list[Held] = []
+    fresh: list[Demand] = []
+    stale: list[Demand] = []
+    held_pools: set[PoolName] = set()
+    for pool, source, sighting in snapshot.demand:
+        if pool not in pools:
+            continue
+        old = before.pop((pool, source), None)
+        usable = _usable_demand(sighting, pools[pool], snapshot.now)
+        if usable is not None:
+            assert isinstance(sighting, Seen)
+            unchanged = old is not None and old.demands == usable.demands and old.at == sighting.at
+            kept.append(old if unchanged and old else Held(pool, source, sighting.at, usable.demands))
+            fresh.extend(usable.demands)
+            continue
+        held_pools.add(pool)
+        if old is not None:
+            kept.append(old)
+            stale.extend(_decayed(old, pools[pool], snapshot.now))
+    for (pool, _), old in sorted(before.items()):
+        # The source is no longer named: it fades like one that fell silent, and is then forgotten.
+        rules = pools.get(pool)
+        if rules is not None and snapshot.now - old.at <= rules.hold_s + rules.decay_s:
+            kept.append(old)
+            stale.extend(_decayed(old, rules, snapshot.now))
+            held_pools.add(pool)
+    wanted = [Wanted(demand) for demand in _summed(fresh)]
+    wanted += [Wanted(demand, held=True) for demand in _summed(stale)]
+    return tuple(kept), tuple(wanted), frozenset(held_pools)
+
+
+def _usable_demand(sighting: Sighting[DemandSight], pool: PoolRules, now: Instant) -> DemandSight | None:
+    if isinstance(sighting, Seen) and sighting.value.complete and now - sighting.at <= pool.stale_s_max:
+        return sighting.value
+    return None
+
+
+def _decayed(held: Held, pool: PoolRules, now: Instant) -> list[Demand]:
+    """The last value for `hold_s`, then less and less, never a jump to nothing."""
+    over_s = max(0, now - held.at - pool.hold_s)
+    left = max(0, pool.decay_s - over_s)
+    if left == 0:
+        return []
+    if over_s == 0:
+        return list(held.demands)
+    return [replace(d, idle=-(-d.idle * left // pool.decay_s)) for d in held.demands]
+
+
+def _summed(demands: list[Demand]) -> list[Demand]:
+    """One row per pool, shape and run time, whichever sources named it; in a fixed order."""
+    rows: dict[tuple[PoolName, Shape, int | None], Demand] = {}
+    for demand in demands:
+        key = (demand.pool, demand.shape, demand.run_s_max)
+        rows[key] = _added(rows[key], demand) if key in rows else demand
+    return sorted(rows.values(), key=_order)
+
+
+def _order(demand: Demand) -> tuple[object, ...]:
+    # GPU jobs first: what does not need a GPU must not eat the room beside one. Then the oldest.
+    oldest = demand.oldest_at if demand.oldest_at is not None else 1 << 62
+    return (
+        demand.pool,
+        -demand.shape.request.gpus,
+        oldest,
+        demand.shape.request.as_tuple(),
+        demand.shape.traits,
+        demand.run_s_max or 0,
+    )
+
+
+def _added(one: Demand, other: Demand) -> Demand:
+    owners: dict[Owner, int] = dict(one.owners)
+    for owner, idle in other.owners:
+        owners[owner] = owners.get(owner, 0) + idle
+    oldest = [at for at in (one.oldest_at, other.oldest_at) if at is not None]
+    return replace(
+        one,
+        idle=one.idle + other.idle,
+        running=one.running + other.running,
+        oldest_at=min(oldest, default=None),
+        owners=most_first(owners),
+        fits=one.fits if one.fits == other.fits else tuple(sorted({*one.fits, *other.fits})),
+    )

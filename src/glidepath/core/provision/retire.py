@@ -1,0 +1,206 @@
+"""Letting pilots go: withdraw what waits and drain what is free when nobody needs it, clear what ended.
+
+Nothing is taken away at a site or from a pool that was not fully seen, and nothing that is claimed is ever
+drained for being surplus; only a maintenance window drains pilots at work, and it lets them finish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from glidepath.core.because import Because
+from glidepath.core.cycle import Decision, Reason
+from glidepath.core.provision.offer import Rules
+from glidepath.core.provision.phase import ended
+from glidepath.core.provision.picture import Lost, Picture
+from glidepath.core.provision.pilot import (
+    Clear,
+    Drain,
+    PilotAction,
+    PilotPhase,
+    Target,
+    Track,
+    Withdraw,
+    WriteOff,
+)
+from glidepath.core.provision.serve import Shelves
+from glidepath.core.provision.sight import Window
+from glidepath.core.quantity import Instant, PoolName, SiteName
+
+P = PilotPhase
+Marks = tuple[tuple[str, Instant], ...]
+
+
+class Retirement:
+    """Collects what goes, each pilot once and for the first reason that holds."""
+
+    def __init__(self, picture: Picture, rules: Rules) -> None:
+        self.picture = picture
+        self.rules = rules
+        self.sites = {site.name: site for site in rules.sites}
+        self.offers = rules.offers()
+        self.pools = {pool.name for pool in rules.pools}
+        self.going: set[str] = set()
+        self.decisions: list[Decision[PilotAction]] = []
+        self.marks: list[tuple[str, Instant]] = []
+
+    def stays(self, track: Track) -> bool:
+        return (
+            track.name not in self.going and not track.leaving and track.site not in self.picture.closed_sites
+        )
+
+    def may_take_from(self, pool: PoolName) -> bool:
+        return pool not in self.picture.blind_pools and pool not in self.picture.held_pools
+
+    def withdraw(self, about: str, reason: Reason, tracks: Iterable[Track]) -> None:
+        for site, targets in self._targets(tracks):
+            self.decisions.append(Decision(about, reason, Withdraw(site, targets)))
+
+    def drain(self, about: str, reason: Reason, tracks: Iterable[Track]) -> None:
+        for site, targets in self._targets(tracks):
+            self.decisions.append(Decision(about, reason, Drain(site, targets)))
+
+    def _targets(self, tracks: Iterable[Track]) -> list[tuple[SiteName, tuple[Target, ...]]]:
+        by_site: dict[SiteName, list[Target]] = {}
+        for track in tracks:
+            self.going.add(track.name)
+            by_site.setdefault(track.site, []).append(Target(track.name, track.native_id))
+        return [(site, tuple(sorted(by_site[site], key=lambda t: t.name))) for site in sorted(by_site)]
+
+
+def retire(
+    picture: Picture, rules: Rules, shelves: Shelves, release_s: int | None
+) -> tuple[list[Decision[PilotAction]], Marks]:
+    going = Retirement(picture, rules)
+    _for_windows(going)
+    _offer_gone(going)
+    _overdue(going)
+    _surplus_pending(going, shelves)
+    if release_s is not None:
+        _surplus_idle(going, shelves, release_s)
+    return [*going.decisions, *_ended(picture)], tuple(going.marks)
+
+
+def _for_windows(going: Retirement) -> None:
+    now = going.picture.now
+    for window in going.picture.snapshot.windows:
+        site = going.sites.get(window.site)
+        if site is None or window.closes_at <= now or now < window.opens_at - site.drain_lead_s:
+            continue
+        here = [t for t in going.picture.tracks if t.site == window.site and going.stays(t)]
+        reason = Reason(
+            Because.WINDOW_DRAIN, (("opens_in_s", max(0, window.opens_at - now)), ("why", window.why))
+        )
+        late = window.opens_at - now < going.rules.useful_s_min
+        if late:
+            going.withdraw(f"site:{site.name}", reason, [t for t in here if t.phase is P.PENDING])
+        outlives = [t for t in here if t.phase in (P.IDLE, P.BUSY) and _outlives(t, window)]
+        going.drain(f"site:{site.name}", reason, outlives)
+
+
+def _outlives(track: Track, window: Window) -> bool:
+    return track.ends_at is None or track.ends_at > window.opens_at
+
+
+def _offer_gone(going: Retirement) -> None:
+    gone = [
+        track
+        for track in going.picture.tracks
+        if (track.offer not in going.offers or track.pool not in going.pools) and going.stays(track)
+    ]
+    for offer in sorted({track.offer for track in gone}):
+        tracks = [track for track in gone if track.offer == offer]
+        reason = Reason(Because.OFFER_GONE, (("pilots", len(tracks)),))
+        going.withdraw(f"offer:{offer}", reason, [t for t in tracks if t.phase is P.PENDING])
+        going.drain(f"offer:{offer}", reason, [t for t in tracks if t.phase is P.IDLE])
+
+
+def _overdue(going: Retirement) -> None:
+    now = going.picture.now
+    pending: dict[SiteName, list[Track]] = {}
+    for track in going.picture.tracks:
+        if track.phase is P.PENDING:
+            pending.setdefault(track.site, []).append(track)
+    for site in going.rules.sites:
+        late = overdue(pending.get(site.name, ()), now=now, pending_s_max=site.pending_s_max)
+        tracks = [track for track in late if going.stays(track)]
+        if tracks:
+            oldest_s = max(now - track.asked_at for track in tracks)
+            facts = (("pilots", len(tracks)), ("oldest_s", oldest_s), ("pending_s_max", site.pending_s_max))
+            going.withdraw(f"site:{site.name}", Reason(Because.OVERDUE, facts), tracks)
+
+
+def overdue(tracks: Iterable[Track], *, now: Instant, pending_s_max: int) -> list[Track]:
+    return [t for t in tracks if t.phase is P.PENDING and now - t.asked_at > pending_s_max]
+
+
+def _surplus_pending(going: Retirement, shelves: Shelves) -> None:
+    now = going.picture.now
+    since_before = dict(going.picture.memory.marks)
+    untouched = shelves.coming.untouched()
+    for key, count in shelves.late.untouched().items():
+        untouched[key] = untouched.get(key, 0) + count
+    waiting: dict[object, list[Track]] = {}
+    if untouched:
+        for track in going.picture.tracks:
+            if track.phase is P.PENDING and going.stays(track):
+                waiting.setdefault((track.pool, track.kind), []).append(track)
+    order = sorted(untouched, key=lambda k: (k[0], k[1].offer, k[1].size, k[1].traits))
+    for pool, kind in order:
+        tracks = waiting.get((pool, kind), [])
+        if not tracks or not going.may_take_from(pool):
+            continue
+        mark = f"surplus:{pool}:{kind.offer}:{kind.size.as_tuple()}:{kind.traits}"
+        since = since_before.get(mark, now)
+        going.marks.append((mark, since))
+        if now - since < going.rules.withdraw_after_s:
+            continue
+        # The newest first: the others have come further in the site's queue.
+        newest = sorted(tracks, key=lambda t: (-t.asked_at, t.name))[: untouched[(pool, kind)]]
+        facts = (("pilots", len(newest)), ("surplus", untouched[(pool, kind)]), ("surplus_s", now - since))
+        going.withdraw(f"offer:{kind.offer}", Reason(Because.SURPLUS_PENDING, facts), newest)
+
+
+def _surplus_idle(going: Retirement, shelves: Shelves, release_s: int) -> None:
+    now = going.picture.now
+    untouched = shelves.free.untouched()
+    if not untouched:
+        return
+    free: dict[object, list[Track]] = {}
+    for track in going.picture.tracks:
+        if track.phase is P.IDLE and now - track.since >= release_s and going.stays(track):
+            slot = going.picture.slots.get(track.name)
+            # Heard in this very look and without a claim; anything less is doubt, and doubt drains nothing.
+            if slot is not None and not slot.claims and not slot.draining and going.may_take_from(track.pool):
+                free.setdefault((track.pool, track.kind), []).append(track)
+    for pool, kind in sorted(untouched, key=lambda k: (k[0], k[1].offer, k[1].size, k[1].traits)):
+        tracks = sorted(free.get((pool, kind), []), key=lambda t: (t.since, t.name))
+        tracks = tracks[: untouched[(pool, kind)]]
+        if tracks:
+            facts = (("pilots", len(tracks)), ("idle_s", now - tracks[0].since), ("release_s", release_s))
+            going.drain(f"offer:{kind.offer}", Reason(Because.SURPLUS_IDLE, facts), tracks)
+
+
+def _ended(picture: Picture) -> list[Decision[PilotAction]]:
+    """Statistics of what is over, per site and reason; clearing only where the site was fully seen."""
+    decisions: list[Decision[PilotAction]] = []
+    groups: dict[tuple[SiteName, Because, bool], list[Lost]] = {}
+    for lost in picture.lost:
+        groups.setdefault((lost.track.site, lost.because, lost.listed), []).append(lost)
+    for site, because, listed in sorted(groups):
+        if listed and site in picture.closed_sites:
+            continue
+        rows = sorted(groups[(site, because, listed)], key=lambda lost: lost.track.name)
+        over = tuple(ended(lost.track, lost.why) for lost in rows)
+        facts = (
+            ("pilots", len(over)),
+            ("jobs_run", sum(e.jobs_run for e in over)),
+            ("busy_s", sum(e.busy_s for e in over)),
+            ("idle_s", sum(e.idle_s for e in over)),
+            ("failed", sum(e.phase is not P.DONE for e in over)),
+        )
+        action: PilotAction = WriteOff(site, over)
+        if listed:
+            action = Clear(site, over, tuple(lost.track.native_id for lost in rows))
+        decisions.append(Decision(f"site:{site}", Reason(because, facts), action))
+    return decisions

@@ -1,0 +1,289 @@
+"""Serving one shape: what free slots take, what pilots on their way will take, what the policy wants beyond
+that, and what the open offers and their limits let through. Each step keeps its number for the reason.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from glidepath.core.because import Because
+from glidepath.core.cycle import Fact, Reason
+from glidepath.core.provision.demand import Demand
+from glidepath.core.provision.offer import Kind, Rules, kind_for
+from glidepath.core.provision.picture import Picture, Wanted
+from glidepath.core.provision.pilot import COMING, PilotPhase
+from glidepath.core.provision.pressure import Need, Policy
+from glidepath.core.provision.share import Candidate, Market, OpenOffer
+from glidepath.core.provision.supply import FOREVER_S, Amounts, Row, Stock, copies
+from glidepath.core.quantity import OfferKey, Owner, PoolName
+
+# Remaining lifetimes are told apart at so many steps at most, or ten thousand pilots would be as many lots.
+LIFE_STEPS_MAX = 16
+
+
+@dataclass(slots=True)
+class Shelves:
+    """The supply of one cycle: free now, on its way, late (pending beyond patience), and newly asked for."""
+
+    free: Stock
+    coming: Stock
+    late: Stock
+    opened: Stock
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What became of one group of demand."""
+
+    wanted: Wanted
+    reason: Reason
+    asked: int = 0
+    uncovered: int = 0  # jobs that neither free, coming nor newly asked pilots will take
+
+
+def shelves(picture: Picture, rules: Rules) -> Shelves:
+    steps = _life_steps(picture, rules)
+    sites = {site.name: site for site in rules.sites}
+    offers = rules.offers()
+    free: list[Row] = []
+    coming: list[Row] = []
+    late: list[Row] = []
+    for track in picture.tracks:
+        if track.leaving:
+            continue
+        if track.phase in COMING:
+            offer = offers.get(track.offer)
+            life_s = FOREVER_S if offer is None else offer.lifetime_s
+            row = (track.pool, track.kind, track.size, _floor(life_s, steps), True)
+            site = sites.get(track.site)
+            patient = (
+                track.phase is PilotPhase.STARTING
+                or site is None
+                or picture.now - track.asked_at <= site.patience_s
+            )
+            (coming if patient else late).append(row)
+        elif track.phase in (PilotPhase.IDLE, PilotPhase.BUSY):
+            slot = picture.slots.get(track.name)
+            if slot is not None and slot.free:
+                left_s = FOREVER_S if track.ends_at is None else track.ends_at - picture.now
+                whole = track.phase is PilotPhase.IDLE
+                free.append((track.pool, track.kind, slot.free, _floor(left_s, steps), whole))
+    least = _least(picture)
+    result = Shelves(Stock(least), Stock(least), Stock(least), Stock(least))
+    result.free.add_all(free)
+    result.coming.add_all(coming)
+    result.late.add_all(late)
+    return result
+
+
+def _least(picture: Picture) -> Amounts:
+    """The smallest of each part that any group asks for."""
+    requests = [wanted.demand.shape.request.as_tuple() for wanted in picture.wanted]
+    if not requests:
+        return (0, 0, 0, 0)
+    cpus, memories, disks, gpus = zip(*requests, strict=True)
+    return (min(cpus), min(memories), min(disks), min(gpus))
+
+
+def _life_steps(picture: Picture, rules: Rules) -> list[int]:
+    """The run times that demand states, and the least life that is of use where none is stated."""
+    stated = {w.demand.run_s_max for w in picture.wanted if w.demand.run_s_max}
+    steps = sorted({rules.left_s_min, *stated})
+    if len(steps) > LIFE_STEPS_MAX:
+        # Rounding down understates what is left, so a job is never counted on a pilot too short for it.
+        stride = -(-len(steps) // LIFE_STEPS_MAX)
+        steps = sorted({*steps[::stride], steps[-1]})
+    return steps
+
+
+def _floor(life_s: int, steps: list[int]) -> int:
+    place = bisect_right(steps, life_s)
+    return steps[place - 1] if place else 0
+
+
+class Service:
+    """Serves group after group from the same shelves and the same market."""
+
+    def __init__(self, picture: Picture, rules: Rules, policy: Policy, market: Market) -> None:
+        self.picture = picture
+        self.rules = rules
+        self.policy = policy
+        self.market = market
+        self.shelves = shelves(picture, rules)
+        self.paused = {pause.about for pause in picture.snapshot.pauses}
+        self.owners_limited = bool(rules.owners)
+        self._fitted = sorted(key for key, entry in market.offers.items() if entry.offer.fitted)
+        self._fixed: dict[tuple[PoolName, tuple[OfferKey, ...]], list[tuple[OpenOffer, Kind]]] = {}
+
+    def kinds(self, demand: Demand) -> list[tuple[OpenOffer, Kind]]:
+        """The kinds of pilot that fit, one per offer. Fixed offers are the same for all with equal `fits`."""
+        group = (demand.pool, demand.fits)
+        fixed = self._fixed.get(group)
+        entries = self.market.offers
+        if fixed is None:
+            known = [entries[k] for k in demand.fits if k in entries and entries[k].takes(demand.pool)]
+            fixed = [
+                (entry, Kind(entry.offer.key, entry.offer.size, entry.offer.traits))
+                for entry in known
+                if not entry.offer.fitted
+            ]
+            for entry in known:
+                entry.fits_any = True
+            self._fixed[group] = fixed
+        fitted = [
+            (entries[key], kind)
+            for key in self._fitted
+            if key in demand.fits
+            and entries[key].takes(demand.pool)
+            and (kind := kind_for(entries[key].offer, demand.shape)) is not None
+        ]
+        return fixed + fitted if fitted else fixed
+
+    def serve(self, wanted: Wanted) -> Served:
+        demand = wanted.demand
+        kinds = self.kinds(demand)
+        request = demand.shape.request.as_tuple()
+        run_s = demand.run_s_max or self.rules.left_s_min
+        plain = [kind for _, kind in kinds]
+        free = self.shelves.free.take(demand.pool, plain, request, demand.idle, run_s)
+        coming = self.shelves.coming.take(demand.pool, plain, request, demand.idle - free, run_s)
+        uncovered = demand.idle - free - coming
+        if uncovered:
+            self.shelves.late.take(demand.pool, plain, request, uncovered, run_s)
+        facts: tuple[Fact, ...] = (("idle", demand.idle), ("free", free), ("coming", coming))
+        stop = self._left_alone(wanted, kinds, uncovered)
+        if stop is not None:
+            held_back = uncovered if not wanted.held else 0
+            return Served(wanted, Reason(stop, facts), uncovered=held_back)
+        return self._ask(wanted, kinds, facts, free, coming)
+
+    def _left_alone(
+        self, wanted: Wanted, kinds: list[tuple[OpenOffer, Kind]], uncovered: int
+    ) -> Because | None:
+        demand = wanted.demand
+        if wanted.held:
+            return Because.HELD_DEMAND
+        if not demand.idle:
+            return Because.NOTHING_WAITS
+        if demand.pool in self.picture.blind_pools:
+            return self.picture.blind_pools[demand.pool]
+        if not kinds:
+            return Because.NO_OFFER_FITS
+        if not uncovered:
+            return Because.COVERED
+        if f"pool:{demand.pool}" in self.paused:
+            return Because.POOL_PAUSED
+        return None
+
+    def _ask(
+        self,
+        wanted: Wanted,
+        kinds: list[tuple[OpenOffer, Kind]],
+        facts: tuple[Fact, ...],
+        free: int,
+        coming: int,
+    ) -> Served:
+        demand = wanted.demand
+        request = demand.shape.request.as_tuple()
+        run_s = demand.run_s_max or 0
+        open_ones = [
+            Candidate(entry, kind, each)
+            for entry, kind in kinds
+            if entry.closed is None
+            and entry.room.left
+            and entry.site_room.left
+            and entry.lifetime_s >= run_s
+            and (each := copies(request, kind.size.as_tuple()))
+        ]
+        first = max(open_ones, key=_best) if open_ones else self._shut(kinds, request, run_s)
+        if first is None:
+            return Served(wanted, Reason(Because.NO_OFFER_LASTS, (*facts, ("run_s", run_s))))
+        pressure = self.policy.pressure(self._need(demand, free, coming, first))
+        uncovered = demand.idle - free - coming
+        jobs = min(uncovered, max(0, pressure.waiting * first.jobs_each - coming))
+        facts = (*facts, ("wanted", pressure.waiting), ("rule", pressure.rule))
+        if not jobs:
+            return Served(wanted, Reason(Because.ENOUGH_PRESSURE, facts), uncovered=uncovered)
+        shared = self.shelves.opened.take(demand.pool, [c.kind for c in open_ones], request, jobs, run_s)
+        asked, left = self._share_out(demand, open_ones, jobs - shared)
+        if shared:
+            facts = (*facts, ("beside_others", shared))
+        reason = self._reason(demand, kinds, open_ones, left, (*facts, ("asked", asked)))
+        return Served(wanted, reason, asked, uncovered - (jobs - left))
+
+    @staticmethod
+    def _shut(kinds: list[tuple[OpenOffer, Kind]], request: Amounts, run_s: int) -> Candidate | None:
+        """An offer that could serve the shape if it were open; None where every one dies too early."""
+        for entry, kind in kinds:
+            each = copies(request, kind.size.as_tuple())
+            if each and entry.lifetime_s >= run_s:
+                return Candidate(entry, kind, each)
+        return None
+
+    def _need(self, demand: Demand, free: int, coming: int, first: Candidate) -> Need:
+        oldest_s = 0 if demand.oldest_at is None else max(0, self.picture.now - demand.oldest_at)
+        return Need(
+            idle=-(-(demand.idle - free) // first.jobs_each),
+            coming=-(-coming // first.jobs_each),
+            idle_jobs=demand.idle,
+            running_jobs=demand.running,
+            oldest_s=oldest_s,
+            latency_s=first.entry.latency_s,
+        )
+
+    def _share_out(self, demand: Demand, candidates: list[Candidate], jobs: int) -> tuple[int, int]:
+        """Pilots asked for and jobs left over. What room a new pilot has left serves the next shape."""
+        request = demand.shape.request.as_tuple()
+        asked, left = 0, jobs
+        for owner, part in self._parts(demand, jobs):
+            for given in self.market.ask(demand.pool, owner, candidates, part):
+                kind = given.candidate.kind
+                life_s = given.candidate.entry.lifetime_s
+                self.shelves.opened.add(demand.pool, kind, given.pilots, life_s)
+                self.shelves.opened.take(demand.pool, [kind], request, given.jobs, 0)
+                asked += given.pilots
+                left -= given.jobs
+        return asked, left
+
+    def _parts(self, demand: Demand, jobs: int) -> list[tuple[Owner, int]]:
+        """In whose name pilots are asked for: everyone's in proportion where owners have limits."""
+        if not jobs:
+            return []
+        first = demand.owners[0][0] if demand.owners else Owner("")
+        if not self.owners_limited or len(demand.owners) < 2:
+            return [(first, jobs)]
+        total = sum(idle for _, idle in demand.owners)
+        parts = [(owner, jobs * idle // total) for owner, idle in demand.owners]
+        rest = jobs - sum(part for _, part in parts)
+        # What the division leaves over goes to those with most, one each.
+        return [(owner, part + (place < rest)) for place, (owner, part) in enumerate(parts)]
+
+    def _reason(
+        self,
+        demand: Demand,
+        kinds: list[tuple[OpenOffer, Kind]],
+        open_ones: list[Candidate],
+        left: int,
+        facts: tuple[Fact, ...],
+    ) -> Reason:
+        asked = facts[-1][1]
+        if not left:
+            return Reason(Because.ASKED if asked else Because.COVERED, facts)
+        facts = (*facts, ("short", left))
+        for candidate in open_ones:
+            candidate.entry.blocked |= candidate.entry.full
+        if asked:
+            return Reason(Because.ASKED, facts)
+        if not min(self.market.pools[demand.pool].left, self.market.overall.left):
+            return Reason(Because.POOL_AT_LIMIT, facts)
+        if open_ones and not all(candidate.entry.full for candidate in open_ones):
+            return Reason(Because.OWNER_AT_LIMIT, facts)
+        entry = kinds[0][0]
+        told = (entry.closed or Because.AT_LIMIT).value
+        entry.blocked |= entry.closed is None
+        return Reason(Because.NO_ROOM, (*facts, ("first", f"{entry.offer.key}: {told}")))
+
+
+def _best(candidate: Candidate) -> tuple[int, OfferKey]:
+    return (candidate.entry.score, candidate.kind.offer)

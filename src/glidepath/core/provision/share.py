@@ -1,0 +1,312 @@
+"""Sharing out: which offers are open, how much room every limit leaves, and who gets the next pilot.
+
+Pilots go one by one to the open offer that has least for its score, so that offers fill in proportion to
+weight, price, health and start latency, and no job is counted at two sites.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+from glidepath.core.because import Because
+from glidepath.core.cycle import Fact, Unseen
+from glidepath.core.provision.health import Gate, gate, shrunk
+from glidepath.core.provision.memory import Health
+from glidepath.core.provision.offer import Kind, Limits, Offer, Rules, SiteRules
+from glidepath.core.provision.picture import Picture
+from glidepath.core.provision.pilot import COMING, PilotPhase, Track
+from glidepath.core.quantity import Instant, OfferKey, Owner, PoolName, SiteName
+
+UNLIMITED = 1 << 40
+# Half the score is lost at ten minutes of start latency, and at a price of one unit per hour.
+LATENCY_HALF_S = 600
+PRICE_HALF_MILLI = 1000
+SCORE_UNIT = 1_000_000
+# Where no limit per cycle is set, failures still must shrink something.
+PER_CYCLE_WHEN_FAILING = 64
+
+
+@dataclass(slots=True)
+class Room:
+    """What one limit still allows in this cycle."""
+
+    left: int = UNLIMITED
+    live: int = 0
+    pending: int = 0
+
+    @staticmethod
+    def under(limits: Limits, live: int, pending: int, elapsed_s: int) -> Room:
+        left = UNLIMITED
+        if limits.live_max is not None:
+            left = min(left, limits.live_max - live)
+        if limits.pending_max is not None:
+            left = min(left, limits.pending_max - pending)
+        if limits.per_cycle_max is not None:
+            left = min(left, limits.per_cycle_max)
+        if limits.per_s_max is not None:
+            left = min(left, limits.per_s_max * elapsed_s)
+        return Room(max(0, left), live, pending)
+
+
+@dataclass(slots=True)
+class Counts:
+    live: int = 0
+    pending: int = 0  # asked for and not yet joined
+
+    def add(self, track: Track) -> None:
+        self.live += 1
+        self.pending += track.phase in COMING
+
+
+@dataclass(slots=True)
+class OpenOffer:
+    """One offer in this cycle: closed for a reason, or open with so much room."""
+
+    offer: Offer
+    site: SiteRules
+    room: Room
+    site_room: Room
+    score: int
+    tally: int  # pilots on their way here, those of this plan included
+    lifetime_s: int
+    latency_s: int
+    closed: Because | None = None
+    why: tuple[Fact, ...] = ()
+    asked: int = 0
+    blocked: bool = False  # something more was wanted and a limit said no
+    fits_any: bool = False
+
+    @property
+    def full(self) -> bool:
+        return not (self.room.left and self.site_room.left)
+
+    def takes(self, pool: PoolName) -> bool:
+        return not self.site.pools or pool in self.site.pools
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An open offer that could serve a shape: the kind of pilot, and how many of the jobs each would hold."""
+
+    entry: OpenOffer
+    kind: Kind
+    jobs_each: int
+
+
+@dataclass(slots=True)
+class Given:
+    candidate: Candidate
+    pilots: int = 0
+    jobs: int = 0
+
+
+def _turn(entry: OpenOffer) -> int:
+    """Whose turn it is: the smaller, the sooner."""
+    return (entry.tally + 1) * SCORE_UNIT * SCORE_UNIT // entry.score
+
+
+@dataclass(slots=True)
+class Market:
+    """All offers and all limits of one cycle."""
+
+    offers: dict[OfferKey, OpenOffer]
+    pools: dict[PoolName, Room]
+    owners: dict[Owner, Room]
+    overall: Room
+    owner_default: Limits | None
+    owner_counts: dict[Owner, Counts]
+    elapsed_s: int
+    asks: dict[tuple[PoolName, Kind, Owner], int] = field(default_factory=dict)
+
+    def owner_room(self, owner: Owner) -> Room | None:
+        room = self.owners.get(owner)
+        if room is None and self.owner_default is not None and owner:
+            counts = self.owner_counts.get(owner) or Counts()
+            room = Room.under(self.owner_default, counts.live, counts.pending, self.elapsed_s)
+            self.owners[owner] = room
+        return room
+
+    def ask(self, pool: PoolName, owner: Owner, candidates: list[Candidate], jobs: int) -> list[Given]:
+        """Pilots for so many jobs, each from the candidate with least for its score; what each kind got."""
+        rooms = [self.pools[pool], self.overall]
+        owner_room = self.owner_room(owner)
+        if owner_room is not None:
+            rooms.append(owner_room)
+        bound = min(room.left for room in rooms)
+        heap = [(_turn(c.entry), c.kind.offer, c) for c in candidates]
+        heapq.heapify(heap)
+        got: dict[OfferKey, Given] = {}
+        pilots, left = 0, jobs
+        while heap and left > 0 and pilots < bound:
+            _, key, candidate = heap[0]
+            entry, each = candidate.entry, candidate.jobs_each
+            room = min(entry.room.left, entry.site_room.left, bound - pilots)
+            if not room:
+                heapq.heappop(heap)
+                continue
+            # With a single candidate left there is nothing to weigh; take the rest at once.
+            batch = 1 if len(heap) > 1 else min(room, -(-left // each))
+            self._give(entry, batch)
+            given = got.setdefault(key, Given(candidate))
+            given.pilots += batch
+            given.jobs += min(left, batch * each)
+            pilots += batch
+            left -= min(left, batch * each)
+            heapq.heapreplace(heap, (_turn(entry), key, candidate))
+        for each_room in rooms:
+            each_room.left -= pilots
+        for given in got.values():
+            ask = (pool, given.candidate.kind, owner)
+            self.asks[ask] = self.asks.get(ask, 0) + given.pilots
+        return list(got.values())
+
+    @staticmethod
+    def _give(entry: OpenOffer, count: int) -> None:
+        entry.room.left -= count
+        entry.site_room.left -= count
+        entry.tally += count
+        entry.asked += count
+
+
+def market(picture: Picture, rules: Rules) -> Market:
+    elapsed_s = 1 if picture.memory.at is None else max(1, picture.now - picture.memory.at)
+    by_offer: dict[str, Counts] = {}
+    by_site: dict[str, Counts] = {}
+    by_pool: dict[str, Counts] = {}
+    by_owner: dict[Owner, Counts] = {}
+    overall = Counts()
+    for track in picture.tracks:
+        by_offer.setdefault(track.offer, Counts()).add(track)
+        by_site.setdefault(track.site, Counts()).add(track)
+        by_pool.setdefault(track.pool, Counts()).add(track)
+        by_owner.setdefault(track.owner, Counts()).add(track)
+        overall.add(track)
+
+    def room(limits: Limits, counts: Counts | None) -> Room:
+        counts = counts or Counts()
+        return Room.under(limits, counts.live, counts.pending, elapsed_s)
+
+    probing = _probing(picture, rules)
+    offers: dict[OfferKey, OpenOffer] = {}
+    for site in rules.sites:
+        site_room = room(site.limits, by_site.get(site.name))
+        for offer in site.offers:
+            entry = _open_offer(picture, site, offer, room(offer.limits, by_offer.get(offer.key)), site_room)
+            _close(entry, picture, rules, probing)
+            offers[offer.key] = entry
+    default = next((owner.limits for owner in rules.owners if owner.owner == "*"), None)
+    return Market(
+        offers=offers,
+        pools={pool.name: room(pool.limits, by_pool.get(pool.name)) for pool in rules.pools},
+        owners={
+            owner.owner: room(owner.limits, by_owner.get(owner.owner))
+            for owner in rules.owners
+            if owner.owner != "*"
+        },
+        overall=room(rules.limits, overall),
+        owner_default=default,
+        owner_counts=by_owner,
+        elapsed_s=elapsed_s,
+    )
+
+
+def _open_offer(picture: Picture, site: SiteRules, offer: Offer, room: Room, site_room: Room) -> OpenOffer:
+    health = picture.health_of(offer.key)
+    if health.failures:
+        bound = min(offer.limits.per_cycle_max or PER_CYCLE_WHEN_FAILING, PER_CYCLE_WHEN_FAILING)
+        room.left = min(room.left, shrunk(bound, health))
+    latency_s = health.latency_s or picture.health_of(site.name).latency_s
+    return OpenOffer(
+        offer=offer,
+        site=site,
+        room=room,
+        site_room=site_room,
+        score=_score(offer, health, latency_s),
+        tally=room.pending,
+        lifetime_s=offer.lifetime_s,
+        latency_s=latency_s,
+    )
+
+
+def _score(offer: Offer, health: Health, latency_s: int) -> int:
+    score = offer.weight * SCORE_UNIT
+    score = score * LATENCY_HALF_S // (LATENCY_HALF_S + latency_s)
+    score = score * PRICE_HALF_MILLI // (PRICE_HALF_MILLI + offer.price_milli)
+    return max(1, score >> min(health.failures, 30))
+
+
+def _probing(picture: Picture, rules: Rules) -> set[str]:
+    """Offers and sites whose probe is under way: a pilot asked for since the breaker let one through."""
+    probing: set[str] = set()
+    for track in picture.tracks:
+        if track.phase in COMING or track.phase is PilotPhase.UNKNOWN:
+            for about in (track.offer, track.site):
+                health = picture.health.get(about)
+                if health and health.retry_at is not None and track.asked_at >= health.retry_at:
+                    probing.add(about)
+    return probing
+
+
+def _close(entry: OpenOffer, picture: Picture, rules: Rules, probing: set[str]) -> None:
+    """Why nothing, or only one pilot, is asked for here; the first reason that holds is the one told."""
+    site, offer, now = entry.site, entry.offer, picture.now
+    paused = {pause.about: pause for pause in picture.snapshot.pauses}
+    pause = paused.get(f"site:{site.name}") or paused.get(f"offer:{offer.key}")
+    closed = picture.closed_sites.get(site.name)
+    if closed is not None:
+        entry.closed, entry.why = closed, _unseen_facts(picture, site.name)
+    elif pause is not None:
+        entry.closed, entry.why = Because.PAUSED, (("by", pause.by), ("why", pause.why))
+    elif site.listing_lag_s and now < picture.memory.born_at + site.listing_lag_s:
+        left_s = picture.memory.born_at + site.listing_lag_s - now
+        entry.closed, entry.why = Because.SITE_SETTLING, (("left_s", left_s),)
+    else:
+        _close_for_window(entry, picture, rules)
+        _close_for_breaker(entry, picture, probing)
+
+
+def _unseen_facts(picture: Picture, site: SiteName) -> tuple[Fact, ...]:
+    sighting = dict(picture.snapshot.sites).get(site)
+    if isinstance(sighting, Unseen):
+        return (("age_s", picture.now - sighting.since), ("why", sighting.why))
+    return (("age_s", picture.now - sighting.at),) if sighting is not None else ()
+
+
+def _close_for_window(entry: OpenOffer, picture: Picture, rules: Rules) -> None:
+    for window in picture.snapshot.windows:
+        if window.site != entry.site.name or window.closes_at <= picture.now:
+            continue
+        if window.opens_at <= picture.now:
+            entry.closed = Because.IN_WINDOW
+            entry.why = (("left_s", window.closes_at - picture.now), ("why", window.why))
+            return
+        usable_s = window.opens_at - picture.now - entry.latency_s
+        if usable_s < rules.useful_s_min:
+            entry.closed = Because.WINDOW_NEAR
+            entry.why = (("opens_in_s", window.opens_at - picture.now), ("why", window.why))
+            return
+        entry.lifetime_s = min(entry.lifetime_s, usable_s)
+
+
+def _close_for_breaker(entry: OpenOffer, picture: Picture, probing: set[str]) -> None:
+    if entry.closed is not None:
+        return
+    for about, room in ((entry.offer.key, entry.room), (entry.site.name, entry.site_room)):
+        health = picture.health_of(about)
+        state = gate(health, picture.now)
+        if state is Gate.OPEN:
+            entry.closed = Because.BREAKER_OPEN
+            entry.why = _breaker_facts(health, picture.now)
+            return
+        if state is Gate.PROBE:
+            if about in probing:
+                entry.closed = Because.BREAKER_PROBE
+                entry.why = _breaker_facts(health, picture.now)
+                return
+            room.left = min(room.left, 1)
+
+
+def _breaker_facts(health: Health, now: Instant) -> tuple[Fact, ...]:
+    retry_s = max(0, (health.retry_at or now) - now)
+    return (("failures", health.failures), ("retry_in_s", retry_s), ("last", health.why))
