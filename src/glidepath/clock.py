@@ -16,12 +16,17 @@ from glidepath.core.quantity import Instant
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One instant in every timeline that is kept, so that it can be read after a restart or a clock jump."""
+    """When, on every clock that is needed to survive a restart and a clock jump."""
 
-    wall: float
-    steady: Instant
-    mono: float
-    boot: str
+    wall_s: float
+    at: Instant
+    boot_id: str
+    monotonic_s: float
+
+
+def _counting_sleep() -> float:
+    """Monotonic, and it goes on while the machine sleeps: what waited through the night is that old."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class SteadyClock:
@@ -30,17 +35,17 @@ class SteadyClock:
         last: Moment | None = None,
         *,
         wall: Callable[[], float] = time.time,
-        mono: Callable[[], float] = time.monotonic,
+        mono: Callable[[], float] = _counting_sleep,
         boot: str | None = None,
     ) -> None:
         self._wall, self._mono = wall, mono
-        self.boot = boot if boot is not None else boot_id()
+        self.boot_id = boot if boot is not None else this_boot()
         here = mono()
-        if last is not None and last.boot == self.boot and here >= last.mono:
-            self._offset = last.steady + (here - last.mono) - here
+        if last is not None and last.boot_id == self.boot_id and here >= last.monotonic_s:
+            self._offset = last.at - last.monotonic_s
         elif last is not None:
             # Another boot: how long it was down is known only by the wall clock, which may have gone back.
-            self._offset = max(float(last.steady), wall()) - here
+            self._offset = max(float(last.at), wall()) - here
         else:
             self._offset = wall() - here
 
@@ -52,14 +57,14 @@ class SteadyClock:
 
     def moment(self) -> Moment:
         mono = self._mono()
-        return Moment(self._wall(), Instant(int(self._offset + mono)), mono, self.boot)
+        return Moment(self._wall(), Instant(int(self._offset + mono)), self.boot_id, mono)
 
     def at_wall(self, wall_s: float) -> Instant:
         """The instant at which the wall clock will show this, if it does not jump before then."""
         return Instant(int(self._offset + self._mono() + (wall_s - self._wall())))
 
 
-def boot_id() -> str:
+def this_boot() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

@@ -73,11 +73,15 @@ class Backend(Protocol):
         ...
 
     def submit(self, spec: PilotSpec) -> Outcome:
-        """Start one pilot. The same name twice makes one pilot; the same name for something else is refused."""
+        """Start one pilot. The same name twice makes one; the same name for something else is refused."""
+        ...
+
+    def withdraw(self, target: Target) -> Outcome:
+        """Take a pilot out of the queue. One that has started meanwhile is left alone and `Refused`."""
         ...
 
     def remove(self, target: Target) -> Outcome:
-        """Take a pilot out of the queue, stop it, or clear its traces. Removing what is gone is done."""
+        """Stop a pilot at once, or clear the traces of one that ended. Removing what is gone is done."""
         ...
 
     def drain(self, target: Target) -> Outcome:

@@ -208,12 +208,13 @@ def _explained(picture: Picture, rules: Rules, plan: Plan[PilotAction]) -> list[
     return [Breach("explained", f"nothing is said about `{name}`") for name in due if name not in about]
 
 
-def without_actions(plan: Plan[PilotAction]) -> Plan[PilotAction]:
-    """The same plan with nothing to do: for shadow mode, and for a plan that broke an invariant."""
-    return Plan(
-        plan.cycle,
-        plan.at,
-        tuple(Decision(d.about, d.reason) for d in plan.decisions),
-        plan.wake_after_s,
-        plan.marks,
-    )
+def without_actions(plan: Plan[PilotAction], *, books_too: bool = True) -> Plan[PilotAction]:
+    """The same plan with nothing to do: for shadow mode, and for a plan that broke an invariant.
+
+    Writing off touches only our own books; `books_too` says whether that is dropped as well.
+    """
+    kept = [
+        d if isinstance(d.action, WriteOff) and not books_too else Decision[PilotAction](d.about, d.reason)
+        for d in plan.decisions
+    ]
+    return Plan(plan.cycle, plan.at, tuple(kept), plan.wake_after_s, plan.marks)

@@ -1,0 +1,270 @@
+"""The provisioner's shell: doors in, doors out. It reads all at once, does what a plan says, never chooses.
+
+Every read becomes `Seen` or `Unseen`; every act becomes an outcome, and what was not answered is unsure.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from glidepath.calls import Answer, Calls
+from glidepath.core.because import Because
+from glidepath.core.check import check, without_actions
+from glidepath.core.cycle import (
+    Decision,
+    Did,
+    Failed,
+    Outcome,
+    Plan,
+    Reason,
+    Refused,
+    Seen,
+    Unseen,
+    Unsure,
+)
+from glidepath.core.provision.decide import decide
+from glidepath.core.provision.memory import Memory
+from glidepath.core.provision.offer import Rules
+from glidepath.core.provision.picture import Picture, look
+from glidepath.core.provision.pilot import (
+    Clear,
+    Drain,
+    PilotAction,
+    PilotSpec,
+    Submit,
+    Target,
+    Withdraw,
+    WriteOff,
+)
+from glidepath.core.provision.pressure import Policy
+from glidepath.core.provision.remember import remember
+from glidepath.core.provision.sight import Pause, Snapshot, Window
+from glidepath.core.quantity import Instant, PoolName, SiteName, SourceName
+from glidepath.ports import WORLD_ERRORS, Backend, Clock, Pool
+
+# A site that says no so often in one cycle has been understood; the rest of the batch is not tried.
+REFUSALS_MAX = 3
+log = logging.getLogger("glidepath.provisioner")
+
+
+@dataclass(slots=True)
+class Doors:
+    """All that leads to the world, and the words of operators and calendars that come with a snapshot."""
+
+    pools: dict[PoolName, Pool]
+    backends: dict[SiteName, Backend]
+    calls: Calls
+    clock: Clock
+    pauses: Callable[[], tuple[Pause, ...]] = lambda: ()
+    windows: Callable[[], tuple[Window, ...]] = lambda: ()
+    ours: Callable[[], bool] = lambda: True  # is this process still the owner of the store?
+    sleep: Callable[[float], None] = time.sleep
+    read_s_max: float = 30.0
+    act_s_max: float = 60.0
+
+
+@dataclass(slots=True)
+class Provisioner:
+    doors: Doors
+    rules: Rules
+    policy: Policy
+    shadow: bool = False
+    _last_seen: dict[str, Instant] = field(default_factory=dict)
+
+    def observe(self, memory: Memory) -> Snapshot:
+        doors, now = self.doors, self.doors.clock.now()
+        offers = tuple(self.rules.offers().values())
+        reads: dict[str, Callable[[], object]] = {}
+        demand: list[tuple[PoolName, SourceName, str]] = []
+        for name in sorted(doors.pools):
+            pool = doors.pools[name]
+            reads[f"slots {name}"] = partial(pool.slots, now=now)
+            for source in pool.sources():
+                key = f"demand {name} {source.name}"
+                demand.append((name, source.name, key))
+                reads[key] = partial(source.demand, offers, now=now)
+        for site in sorted(doors.backends):
+            reads[f"site {site}"] = partial(doors.backends[site].list, now=now)
+        answers = doors.calls.gather(reads, limit_s=doors.read_s_max)
+        seen = {key: self._sighting(key, found, now) for key, found in answers.items()}
+        return Snapshot(
+            now=now,
+            demand=tuple((pool, source, seen[key]) for pool, source, key in demand),
+            slots=tuple((name, seen[f"slots {name}"]) for name in sorted(doors.pools)),
+            sites=tuple((site, seen[f"site {site}"]) for site in sorted(doors.backends)),
+            windows=doors.windows(),
+            pauses=doors.pauses(),
+        )
+
+    def _sighting(self, key: str, found: Answer, now: Instant) -> Seen[Any] | Unseen:
+        if not found.error:
+            self._last_seen[key] = now
+            return Seen(now, found.value)
+        return Unseen(self._last_seen.get(key, now), found.error)
+
+    def look(self, snapshot: Snapshot, memory: Memory) -> Picture:
+        return look(snapshot, memory, self.rules)
+
+    def decide(self, picture: Picture) -> Plan[PilotAction]:
+        return decide(picture, self.rules, self.policy)
+
+    def check(self, picture: Picture, plan: Plan[PilotAction]) -> Plan[PilotAction]:
+        breaches = check(picture, self.rules, plan)
+        if not breaches:
+            return plan
+        facts = tuple((breach.invariant, breach.what) for breach in breaches[:10])
+        safe = without_actions(plan)
+        told = Decision[PilotAction]("plan", Reason(Because.BREACH, facts))
+        return Plan(safe.cycle, safe.at, (told, *safe.decisions), safe.wake_after_s, safe.marks)
+
+    def act(self, plan: Plan[PilotAction]) -> tuple[Did, ...]:
+        """Site by site at the same time; within a site one call after the other, in the plan's order."""
+        if self.shadow:
+            return tuple(Did(verb, name, Failed("shadow: not done")) for verb, name in _named(plan.actions))
+        by_site: dict[SiteName, list[PilotAction]] = {}
+        for action in plan.actions:
+            if not isinstance(action, WriteOff):
+                by_site.setdefault(action.site, []).append(action)
+        deadline = time.monotonic() + self.doors.act_s_max
+        tasks = {
+            site: SiteActs(self, actions, plan.at, deadline) for site, actions in sorted(by_site.items())
+        }
+        # A call under way at the deadline gets its own limit to end in, or it would be unsure for nothing.
+        slack_s = max(
+            (self.doors.backends[site].limit_s for site in tasks if site in self.doors.backends), default=0
+        )
+        self.doors.calls.gather(
+            {f"site {site}": task.run for site, task in tasks.items()}, limit_s=self.doors.act_s_max + slack_s
+        )
+        return tuple(did for task in tasks.values() for did in task.outcomes())
+
+    def remember(self, picture: Picture, plan: Plan[PilotAction], outcomes: Iterable[Did]) -> Memory:
+        if self.shadow:
+            # What was not done must not be expected; what is over is over all the same.
+            return remember(picture, without_actions(plan, books_too=False), (), self.rules)
+        return remember(picture, plan, outcomes, self.rules)
+
+
+class SiteActs:
+    """The acts of one plan at one site. Outcomes are kept as they come, so that a hung call loses no other."""
+
+    def __init__(self, shell: Provisioner, actions: list[PilotAction], at: Instant, deadline: float) -> None:
+        self.shell = shell
+        self.actions = actions
+        self.at = at
+        self.deadline = deadline
+        self.begun: list[tuple[str, str]] = []
+        self.done: dict[tuple[str, str], Outcome] = {}
+        self.refusals = 0
+
+    def run(self) -> None:
+        for verb, name, call in self._steps():
+            self.begun.append((verb, name))
+            self.done[(verb, name)] = self._stopped(verb) or self._one(call)
+            if verb == "submit" and isinstance(self.done[(verb, name)], Refused):
+                self.refusals += 1
+
+    def _stopped(self, verb: str) -> Outcome | None:
+        if time.monotonic() > self.deadline:
+            return Failed("not tried: the cycle's time was up")
+        if not self.shell.doors.ours():
+            return Failed("not tried: another glidepath owns the store now")
+        if verb == "submit" and self.refusals >= REFUSALS_MAX:
+            return Failed(f"not tried after {REFUSALS_MAX} refusals")
+        return None
+
+    @staticmethod
+    def _one(call: Callable[[], Outcome]) -> Outcome:
+        try:
+            return call()
+        except WORLD_ERRORS as error:
+            return Unsure(f"{error}" or type(error).__name__)
+
+    def _steps(self) -> Iterable[tuple[str, str, Callable[[], Outcome]]]:
+        for action in self.actions:
+            backend = self.shell.doors.backends.get(action.site)
+            if backend is None:
+                continue
+            match action:
+                case Submit():
+                    pause_s = self._pause_s(action)
+                    for place, spec in enumerate(self._specs(action)):
+                        if place and pause_s:
+                            self.shell.doors.sleep(pause_s)
+                        yield "submit", spec.name, partial(backend.submit, spec)
+                case Withdraw(_, pilots):
+                    for t in pilots:
+                        yield "withdraw", t.name, partial(backend.withdraw, t)
+                case Drain(_, pilots):
+                    for t in pilots:
+                        yield "drain", t.name, partial(backend.drain, t)
+                case Clear(_, ended, native_ids):
+                    for e, native_id in zip(ended, native_ids, strict=True):
+                        yield "clear", e.name, partial(backend.remove, Target(e.name, native_id))
+                case WriteOff():
+                    pass
+
+    def _pause_s(self, submit: Submit) -> float:
+        site = next((site for site in self.shell.rules.sites if site.name == submit.site), None)
+        rates = [site.limits.per_s_max] if site else []
+        rates += (
+            [offer.limits.per_s_max for offer in site.offers if offer.key == submit.offer] if site else []
+        )
+        slowest = min((rate for rate in rates if rate), default=0)
+        return 1 / slowest if slowest else 0.0
+
+    def _specs(self, submit: Submit) -> Iterable[PilotSpec]:
+        pool = self.shell.doors.pools.get(submit.pool)
+        for name in submit.names:
+            yield PilotSpec(
+                name=name,
+                site=submit.site,
+                offer=submit.offer,
+                pool=submit.pool,
+                size=submit.size,
+                traits=submit.traits,
+                lifetime_s=submit.lifetime_s,
+                idle_s=submit.idle_s,
+                asked_at=self.at,
+                owner=submit.owner,
+                avoid=submit.avoid,
+                join=pool.join() if pool else (),
+            )
+
+    def outcomes(self) -> list[Did]:
+        """One for each act of the plan; what was begun and not answered is unsure, the rest was not tried."""
+        rows = []
+        for act in _named(self.actions):
+            silent: Outcome = Failed("not tried in time")
+            if act in self.begun:
+                silent = Unsure("no answer in time")
+            rows.append(Did(*act, self.done.get(act, silent)))
+        return rows
+
+
+def _named(actions: Iterable[PilotAction]) -> Iterable[tuple[str, str]]:
+    """Verb and pilot of every single act."""
+    for action in actions:
+        match action:
+            case Submit(names=names):
+                yield from (("submit", name) for name in names)
+            case Withdraw(_, pilots):
+                yield from (("withdraw", target.name) for target in pilots)
+            case Drain(_, pilots):
+                yield from (("drain", target.name) for target in pilots)
+            case Clear(_, ended, _):
+                yield from (("clear", e.name) for e in ended)
+            case WriteOff():
+                pass
+
+
+def resumed(
+    memory: Memory, snapshot: Snapshot, plan: Plan[PilotAction], outcomes: Iterable[Did], rules: Rules
+) -> Memory:
+    """The memory after the last recorded cycle. Acts without a recorded outcome count as unsure."""
+    return remember(look(snapshot, memory, rules), plan, outcomes, rules)
