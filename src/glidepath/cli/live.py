@@ -1,0 +1,276 @@
+"""What `glidepath up` shows while it runs: a picture that renews itself on a terminal, lines elsewhere.
+
+Cycles and jobs come in, text goes out. It decides nothing, and all foreign text is made safe first.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from glidepath.cli.text import safe
+from glidepath.core.cycle import Decision, Did, Done, Plan
+from glidepath.core.provision.memory import Memory
+from glidepath.core.provision.pilot import (
+    Clear,
+    Drain,
+    PilotAction,
+    PilotPhase,
+    Submit,
+    Track,
+    Withdraw,
+    WriteOff,
+)
+from glidepath.core.units import shown_duration
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from glidepath.store.job import Job
+
+EVENTS_SHOWN = 12
+JOBS_SHOWN = 10
+PILOTS_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One turn of the loop as people should see it."""
+
+    wall: float
+    plan: Plan[PilotAction]
+    memory: Memory
+    outcomes: tuple[Did, ...]
+    jobs: Sequence[Job]
+    counts: dict[str, int]
+    trouble: str = ""
+
+
+class View(Protocol):
+    def show(self, frame: Frame) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def stamp(wall: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(wall))
+
+
+def action_lines(plan: Plan[PilotAction], outcomes: Iterable[Did]) -> list[str]:
+    """One sentence for every action of a plan, with its reason, and one for every act that did not work."""
+    lines = []
+    for decision in plan.decisions:
+        line = _action_line(decision)
+        if line:
+            lines.append(line)
+    for did in outcomes:
+        if not isinstance(did.outcome, Done):
+            lines.append(f"{did.verb} {did.about}: {type(did.outcome).__name__.lower()}, {did.outcome.why}")
+    return [safe(line) for line in lines]
+
+
+def _action_line(decision: Decision[PilotAction]) -> str:
+    why = str(decision.reason)
+    match decision.action:
+        case Submit(names=names, offer=offer):
+            return f"ask for {_pilots(len(names))} at {offer}: {why}"
+        case Withdraw(site, pilots):
+            return f"withdraw {_pilots(len(pilots))} at {site}: {why}"
+        case Drain(site, pilots):
+            return f"drain {_pilots(len(pilots))} at {site}: {why}"
+        case Clear(site, ended) | WriteOff(site, ended):
+            return (
+                f"{_pilots(len(ended))} at {site} ended ({', '.join(sorted({e.why for e in ended}))}): {why}"
+            )
+        case _:
+            return ""
+
+
+def _pilots(count: int) -> str:
+    return "1 pilot" if count == 1 else f"{count} pilots"
+
+
+def demand_rows(plan: Plan[PilotAction]) -> list[tuple[str, str]]:
+    return [
+        (safe(d.about.removeprefix("demand:")), safe(str(d.reason)))
+        for d in plan.decisions
+        if d.about.startswith("demand:")
+    ]
+
+
+class Lines:
+    """For pipes, logs and tests: what changed, once, with the time."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self.out = out or sys.stdout
+        self._demand: dict[str, str] = {}
+        self._phases: dict[str, PilotPhase] = {}
+        self._jobs: dict[int, str] = {}
+        self._trouble = ""
+
+    def show(self, frame: Frame) -> None:
+        at = stamp(frame.wall)
+        if frame.trouble != self._trouble:
+            self._trouble = frame.trouble
+            self._line(at, safe(frame.trouble or "all is well again"))
+        demand = dict(demand_rows(frame.plan))
+        for name, why in demand.items():
+            if self._demand.get(name) != why:
+                self._line(at, f"demand {name}: {why}")
+        self._demand = demand
+        for line in action_lines(frame.plan, frame.outcomes):
+            self._line(at, line)
+        for line in self._pilot_lines(frame.memory.tracks):
+            self._line(at, line)
+        for job in frame.jobs:
+            if self._jobs.get(job.id) != job.state.value:
+                self._jobs[job.id] = job.state.value
+                self._line(at, job_line(job))
+
+    def _pilot_lines(self, tracks: tuple[Track, ...]) -> list[str]:
+        lines = [
+            safe(f"pilot {track.name} is {track.phase.value}")
+            for track in tracks
+            if self._phases.get(track.name) is not track.phase
+        ]
+        self._phases = {track.name: track.phase for track in tracks}
+        return lines
+
+    def _line(self, at: str, text: str) -> None:
+        print(at, text, file=self.out, flush=True)
+
+    def say(self, text: str) -> None:
+        print(safe(text), file=self.out, flush=True)
+
+    def close(self) -> None:
+        pass
+
+
+def job_line(job: Job) -> str:
+    end = f", {job.reason}" if job.reason else ""
+    if job.exit_code is not None and not job.reason:
+        end = f", exit code {job.exit_code}"
+    return safe(f"job {job.id} ({job.spec.name or job.spec.command[0]}) is {job.state.value}{end}")
+
+
+class Picture:
+    """For people at a terminal: demand, offers, pilots, jobs and the last events, renewed in place."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.console = console or Console()
+        self.events: deque[tuple[str, str]] = deque(maxlen=EVENTS_SHOWN)
+        self.frame: Frame | None = None
+        self.live = Live(console=self.console, auto_refresh=False, transient=False)
+        self.live.start()
+
+    def show(self, frame: Frame) -> None:
+        at = stamp(frame.wall)
+        self.events.extend((at, line) for line in action_lines(frame.plan, frame.outcomes))
+        self.frame = frame
+        self.live.update(self._drawn(), refresh=True)
+
+    def say(self, text: str) -> None:
+        self.events.append((stamp(time.time()), safe(text)))
+        if self.frame is None:
+            self.console.print(safe(text), markup=False)
+        else:
+            self.live.update(self._drawn(), refresh=True)
+
+    def close(self) -> None:
+        self.live.stop()
+
+    def _drawn(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        frame = self.frame
+        assert frame is not None
+        counts = ", ".join(f"{number} {state}" for state, number in frame.counts.items() if number) or "none"
+        head = Text.assemble(
+            ("glidepath ", "bold"), f"cycle {frame.plan.cycle} at {stamp(frame.wall)}; jobs: {counts}"
+        )
+        parts: list[RenderableType] = [head]
+        if frame.trouble:
+            parts.append(Text(safe(frame.trouble), style="bold red"))
+        parts += [self._demand(frame), self._offers(frame), self._pilots(frame), self._jobs(frame)]
+        if self.events:
+            parts.append(Text("\n".join(f"{at} {line}" for at, line in self.events), style="dim"))
+        parts.append(
+            Text("Ctrl-C ends the pilots and gives their jobs back; a second one kills", style="dim")
+        )
+        return Group(*parts)
+
+    def _table(self, *columns: str) -> Table:
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+        for column in columns:
+            number = column.isupper() and column in ("IDLE", "BUSY", "PENDING", "STARTING", "LIVE", "RUN")
+            table.add_column(column, justify="right" if number else "left", overflow="fold")
+        return table
+
+    def _demand(self, frame: Frame) -> RenderableType:
+        table = self._table("DEMAND", "WHY")
+        for name, why in demand_rows(frame.plan):
+            table.add_row(_plain(name), _plain(why))
+        return table
+
+    def _offers(self, frame: Frame) -> RenderableType:
+        table = self._table("OFFER", "PENDING", "STARTING", "IDLE", "BUSY", "WHY")
+        reasons = {
+            d.about.removeprefix("offer:"): str(d.reason)
+            for d in frame.plan.decisions
+            if d.about.startswith("offer:")
+        }
+        for offer, why in sorted(reasons.items()):
+            mine = [track.phase for track in frame.memory.tracks if track.offer == offer]
+            waiting = mine.count(PilotPhase.PENDING) + mine.count(PilotPhase.EXPECTED)
+            numbers = (
+                waiting,
+                *(mine.count(phase) for phase in (PilotPhase.STARTING, PilotPhase.IDLE, PilotPhase.BUSY)),
+            )
+            table.add_row(_plain(safe(offer)), *(str(number) for number in numbers), _plain(safe(why)))
+        return table
+
+    def _pilots(self, frame: Frame) -> RenderableType:
+        table = self._table("PILOT", "PHASE", "FOR", "RUN", "ENDS IN")
+        now = frame.plan.at
+        for track in frame.memory.tracks[:PILOTS_SHOWN]:
+            ends = "" if track.ends_at is None else shown_duration(track.ends_at - now)
+            since = shown_duration(now - track.since)
+            table.add_row(_plain(safe(track.name)), track.phase.value, since, str(track.jobs_run), ends)
+        return table
+
+    def _jobs(self, frame: Frame) -> RenderableType:
+        table = self._table("JOB", "NAME", "STATE", "PILOT", "NOTE")
+        for job in frame.jobs[:JOBS_SHOWN]:
+            end = "" if job.exit_code is None else f"exit code {job.exit_code}"
+            note = safe(job.reason or end)
+            table.add_row(
+                str(job.id),
+                _plain(safe(job.spec.name)),
+                job.state.value,
+                _plain(safe(job.pilot or "")),
+                _plain(note),
+            )
+        return table
+
+
+def _plain(text: str) -> RenderableType:
+    """As it stands: square brackets in a job's name are no markup of ours."""
+    from rich.text import Text
+
+    return Text(text)
+
+
+if TYPE_CHECKING:
+    from rich.table import Table

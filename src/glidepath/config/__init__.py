@@ -1,0 +1,31 @@
+"""Configuration: TOML files come in, checked settings and the core's rules go out.
+
+It refuses to know what is done with them. Every mistake of every file is told at once, with file, line
+and key; nothing else in glidepath reads a settings file.
+"""
+
+from glidepath.config.default import default_settings
+from glidepath.config.page import EXAMPLE, reference
+from glidepath.config.problems import ConfigError, Problem
+from glidepath.config.reading import Loaded, load
+from glidepath.config.settings import Settings
+from glidepath.config.shown import show
+from glidepath.config.values import kind_settings, partitions_of, rules_of, windows_of
+from glidepath.config.watch import Watcher
+
+__all__ = [
+    "EXAMPLE",
+    "ConfigError",
+    "Loaded",
+    "Problem",
+    "Settings",
+    "Watcher",
+    "default_settings",
+    "kind_settings",
+    "load",
+    "partitions_of",
+    "reference",
+    "rules_of",
+    "show",
+    "windows_of",
+]

@@ -1,0 +1,215 @@
+"""What tables must agree on: names that exist, kinds that are installed, numbers that make sense together.
+
+Raw tables and validated ones come in, findings go out. A table that did not validate is still checked
+as far as it can be, so that people see all their mistakes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from glidepath.config.fields import exact_duration
+from glidepath.config.problems import PROBLEMS_MAX, Loc, did_you_mean, one_line
+from glidepath.config.settings import CycleSettings, PolicySettings
+from glidepath.config.site import AmountSettings, OfferSettings, SiteSettings, WindowSettings
+from glidepath.config.wording import Finding, findings_of
+from glidepath.core.quantity import Resources
+from glidepath.core.units import shown_resources
+from glidepath.plugins import IMPORT_ERRORS, Catalog, PluginError, UnknownPlugin
+
+Raw = Mapping[str, object]
+
+POOLS_LISTED_MAX = 10  # A hint is one line; nobody reads a hundred names in it.
+
+
+def amount_of(amount: AmountSettings | OfferSettings | None) -> Resources:
+    if amount is None:
+        return Resources()
+    return Resources(amount.cpus, amount.memory, amount.disk, amount.gpus)
+
+
+def check_cycle(cycle: CycleSettings) -> Iterable[Finding]:
+    if cycle.max < cycle.min:
+        shown = f"`{exact_duration(cycle.max)}` is shorter than `min`, `{exact_duration(cycle.min)}`"
+        yield Finding(("cycle", "max"), shown, "give `max` at least the value of `min`")
+
+
+def check_offer(at: Loc, offer: OfferSettings) -> Iterable[Finding]:
+    if not offer.cpus:
+        yield Finding((*at, "cpus"), "a pilot needs some CPU", "write at least `cpus = 1`")
+    if not offer.memory:
+        yield Finding((*at, "memory"), "a pilot needs some memory", 'write for example `memory = "2GiB"`')
+    if offer.lifetime < offer.idle:
+        yield Finding(
+            (*at, "lifetime"),
+            f"`{exact_duration(offer.lifetime)}` is shorter than `idle`, `{exact_duration(offer.idle)}`",
+            "a pilot would end before it could be idle for long enough to leave",
+        )
+    if offer.fitted:
+        yield from _check_fitted(at, offer)
+    else:
+        for key in ("min", "step", "choices"):
+            if getattr(offer, key):
+                yield Finding((*at, key), "is only for fitted offers", "add `fitted = true` or remove it")
+
+
+def _check_fitted(at: Loc, offer: OfferSettings) -> Iterable[Finding]:
+    size, least = amount_of(offer), amount_of(offer.min)
+    if not least.fits_in(size):
+        yield Finding(
+            (*at, "min"),
+            f"the smallest pilot, {shown_resources(least)}, is larger than the offer, "
+            f"{shown_resources(size)}",
+            "lower `min` or raise the size of the offer",
+        )
+    elif not least.rounded_up(amount_of(offer.step)).fits_in(size):
+        yield Finding(
+            (*at, "step"),
+            "the smallest pilot, rounded up to `step`, is larger than the offer, so none could ever start",
+            "lower `step` or raise the size of the offer",
+        )
+    for key in sorted(set(offer.traits) & set(offer.choices)):
+        yield Finding((*at, "choices", key), "is also in `traits`", "keep it in one of them")
+
+
+def check_window(at: Loc, window: WindowSettings) -> Iterable[Finding]:
+    if window.end <= window.start:
+        yield Finding((*at, "end"), "the window ends before it starts", "swap `start` and `end`, or mend one")
+
+
+def check_site_spans(at: Loc, site: SiteSettings) -> Iterable[Finding]:
+    if site.backoff_max < site.backoff:
+        yield Finding(
+            (*at, "backoff_max"), "is shorter than `backoff`", "give it at least the value of `backoff`"
+        )
+    if site.appear_within <= site.listing_lag:
+        yield Finding(
+            (*at, "appear_within"),
+            "is not longer than `listing_lag`",
+            "every pilot would be written off before the site could list it",
+        )
+
+
+def check_site_parts(at: Loc, raw: Raw) -> Iterable[Finding]:
+    """Offers and windows one by one: a mistake in one must not hide what is wrong with the next."""
+    offers, windows = raw.get("offers"), raw.get("windows")
+    if isinstance(offers, dict):
+        for name, table in offers.items():
+            if offer := _valid(OfferSettings, table):
+                yield from check_offer((*at, "offers", name), offer)
+    if not offers:
+        yield Finding(at, "the site has no offer", "add a table such as `[sites.NAME.offers.worker]`")
+    if isinstance(windows, list):
+        for number, table in enumerate(windows):
+            if window := _valid(WindowSettings, table):
+                yield from check_window((*at, "windows", number), window)
+
+
+def _valid(model: Any, table: object) -> Any:
+    try:
+        return model.model_validate(table)
+    except ValidationError:
+        return None  # Its own mistakes are reported by the validation of the table around it.
+
+
+def check_pool_names(at: Loc, named: object, known: Iterable[str]) -> Iterable[Finding]:
+    pools = frozenset(known)
+    for place, name in enumerate(named if isinstance(named, list) else [named]):
+        if isinstance(name, str) and name not in pools:
+            loc = (*at, place) if isinstance(named, list) else at
+            hint = _pools_hint(name, sorted(pools)) if place < PROBLEMS_MAX else ""
+            yield Finding(loc, f"there is no pool `{one_line(name)}`", hint)
+
+
+def _pools_hint(name: str, pools: list[str]) -> str:
+    listed = ", ".join(f"`{one_line(pool)}`" for pool in pools[:POOLS_LISTED_MAX]) or "none"
+    return did_you_mean(name, pools) or f"there are: {listed}"
+
+
+def check_kind(at: Loc, raw: Raw, group: str, catalog: Catalog) -> Iterable[Finding]:
+    """The kind must be installed, and the kind's own sub-table must be as the plug-in wants it."""
+    kind = raw.get("kind")
+    if not isinstance(kind, str) or not kind.strip():
+        return
+    try:
+        plugin = catalog.load(group, kind)
+    except UnknownPlugin:
+        yield _unknown((*at, "kind"), kind, "kind", catalog.names(group))
+        return
+    except PluginError as error:
+        yield Finding((*at, "kind"), str(error))
+        return
+    own = raw.get(kind, {})
+    if not isinstance(own, dict):
+        return
+    try:
+        own_values(plugin, own)
+    except ValidationError as error:
+        for found in findings_of(error, None, (*at, kind)):
+            near = (
+                did_you_mean(str(found.loc[-1]), own_keys(plugin)) if found.message == "unknown key" else ""
+            )
+            yield Finding(found.loc, found.message, found.hint or near)
+    except IMPORT_ERRORS as error:
+        said = f"{type(error).__name__}: {one_line(str(error))}"
+        yield Finding((*at, kind), f"the plug-in `{one_line(kind)}` failed to check these keys: {said}")
+
+
+def own_keys(plugin: object) -> tuple[str, ...]:
+    """The keys that the kind's `Settings` name, be they a model or a dataclass."""
+    model = getattr(plugin, "Settings", None)
+    fields = getattr(model, "model_fields", None) or getattr(model, "__dataclass_fields__", {})
+    return tuple(fields)
+
+
+def own_values(plugin: object, own: Raw) -> dict[str, object]:
+    """The kind's own keys as its `Settings` make them; without `Settings`, as they were written."""
+    model = getattr(plugin, "Settings", None)
+    if model is None:
+        return dict(own)
+    adapter: TypeAdapter[Any] = TypeAdapter(model)
+    return dict(adapter.dump_python(adapter.validate_python(dict(own))))
+
+
+def check_policy(policy: PolicySettings, raw: Raw, catalog: Catalog) -> Iterable[Finding]:
+    try:
+        plugin = catalog.load("glidepath.policies", policy.name)
+    except UnknownPlugin:
+        yield _unknown(("policy", "name"), policy.name, "policy", catalog.names("glidepath.policies"))
+        return
+    except PluginError as error:
+        yield Finding(("policy", "name"), str(error))
+        return
+    numbers = getattr(plugin, "NUMBERS", None)
+    if not isinstance(numbers, Mapping):
+        return
+    wrong = [_wrong_number(key, numbers, raw) for key in policy.numbers if key not in numbers]
+    yield from wrong
+    if not wrong and callable(plugin):
+        try:
+            plugin(policy.numbers)
+        except ValueError as error:
+            yield Finding(("policy",), one_line(str(error)))
+
+
+def _wrong_number(key: str, numbers: Mapping[str, int], raw: Raw) -> Finding:
+    written = key if key in raw else key.removesuffix("_s")
+    loc: Loc = ("policy", written)
+    if f"{written}_s" in numbers:
+        return Finding(loc, "is a duration and needs a unit", f'write for example `{written} = "5m"`')
+    if written in numbers:
+        return Finding(
+            loc, "is a whole number without a unit", f"write for example `{written} = {numbers[written]}`"
+        )
+    known = [name.removesuffix("_s") for name in numbers]
+    listed = ", ".join(f"`{name}`" for name in known) or "no numbers"
+    return Finding(loc, "unknown key", did_you_mean(written, known) or f"the policy has {listed}")
+
+
+def _unknown(loc: Loc, word: str, noun: str, known: tuple[str, ...]) -> Finding:
+    listed = "installed: " + (", ".join(f"`{one_line(name)}`" for name in known) or "none")
+    near = did_you_mean(word, known)
+    return Finding(loc, f"there is no {noun} `{one_line(word)}`", f"{near} {listed}" if near else listed)

@@ -1,0 +1,215 @@
+"""The tables of `glidepath.toml` as strict, frozen models; what is not named here is refused.
+
+Every field says its meaning and why its default is what it is: the reference page is made from that.
+The models know nothing of files and lines, and nothing of each other's names; `checks` compares them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from glidepath.config.fields import COUNT_MAX, Duration, Name, Positive, Span, Word
+from glidepath.config.site import SiteSettings
+from glidepath.config.tables import DAY_S, MINUTE_S, LimitSettings, Own, OwnTable, Table, only_own, with_own
+from glidepath.core.units import duration_s
+from glidepath.plugins import one_line
+
+_STORE_URL = re.compile(r"(sqlite|postgresql(\+psycopg)?)://.*")
+_PASSWORD = re.compile(r"[^/]*://[^/@]*:[^/@]*@|.*[?&]password=", re.IGNORECASE)
+
+
+def _store_url(url: str) -> str:
+    if not _STORE_URL.fullmatch(url) or not url.isprintable():
+        raise ValueError("must be `sqlite:///FILE` or `postgresql://USER@HOST/NAME`")
+    # This file is read by many and printed by `glidepath config show`; a password here would leak.
+    if _PASSWORD.match(url):
+        raise ValueError("must not hold a password; put it into `~/.pgpass` or `PGPASSWORD`")
+    return url
+
+
+class StoreSettings(Table):
+    """Where the journal and the jobs are kept, and for how long."""
+
+    url: Annotated[str, AfterValidator(_store_url)] | None = Field(
+        default=None,
+        description="Address of the store: `sqlite:///FILE` or `postgresql://USER@HOST/NAME`, without a "
+        "password. "
+        "Unset, it is an SQLite file in the home folder, because that needs no set-up.",
+    )
+    retention: Span = Field(
+        default=30 * DAY_S,
+        description="How long cycles are kept in the journal. A month answers most questions of why.",
+    )
+    cycles_max: Positive = Field(
+        default=1_000_000,
+        description="How many cycles are kept at most, whatever their age, so that the store stays within "
+        "a few GB.",
+    )
+
+
+class CycleSettings(Table):
+    """How often glidepath looks and decides."""
+
+    min: Span = Field(
+        default=10,
+        description="Shortest time between two cycles; a change wakes the next one, but never sooner than "
+        "this. "
+        "Sites and pools are spared more frequent questions.",
+    )
+    max: Span = Field(
+        default=2 * MINUTE_S,
+        description="Longest time between two cycles when nothing changes. Bounds how late a silent change "
+        "is seen.",
+    )
+    deadline: Span = Field(
+        default=MINUTE_S,
+        description="How long one cycle waits for its sources; what has not answered by then counts as "
+        "unseen, "
+        "so that one slow site does not hold up the others.",
+    )
+
+
+class PilotSettings(Table):
+    """What holds for pilots of all sites."""
+
+    withdraw_after: Duration = Field(
+        default=2 * MINUTE_S,
+        description="A pending pilot is taken back when no job has needed it for this long. "
+        "Shorter spans throw away places in a site's queue at each ripple of demand.",
+    )
+    left_min: Duration = Field(
+        default=5 * MINUTE_S,
+        description="A free pilot with less life left than this counts as no supply, since few jobs would "
+        "finish.",
+    )
+    useful_min: Duration = Field(
+        default=15 * MINUTE_S,
+        description="A pilot that could live less than this before a maintenance window is not started; "
+        "starting it would cost more than it does.",
+    )
+
+
+def _number(value: object) -> int:
+    if isinstance(value, str):
+        return duration_s(one_line(value))
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= COUNT_MAX:
+        raise ValueError(f'must be a whole number from 0 to {COUNT_MAX} or a duration such as `"5m"`')
+    return value
+
+
+class PolicySettings(Table):
+    """The rule by which pressure follows demand, and the numbers of that rule."""
+
+    name: Word = Field(
+        default="steady", description="Which policy decides. `steady` suits most sites; see the list below."
+    )
+    numbers: Annotated[Mapping[str, Annotated[int, BeforeValidator(_number)]], BeforeValidator(only_own)] = (
+        Field(
+            default_factory=dict,
+            description="The policy's own numbers, written directly in `[policy]`: whole numbers as they "
+            "are (`nmin = 5`), "
+            'durations as text (`release_after = "5m"`), which the policy knows in seconds as '
+            "`release_after_s`. "
+            "Unset ones have the policy's own defaults.",
+        )
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers_apart(cls, raw: object) -> object:
+        if not isinstance(raw, dict):
+            return raw
+        numbers = Own()
+        for key, value in raw.items():
+            if key == "name":
+                continue
+            seconds_key = f"{key}_s" if isinstance(value, str) else key
+            if seconds_key in numbers:
+                raise ValueError(f"`{one_line(key)}` is given twice, as a duration and in seconds")
+            numbers[seconds_key] = value
+        name = {"name": raw["name"]} if "name" in raw else {}
+        return {**name, "numbers": numbers}
+
+
+class PoolSettings(Table):
+    """One pool that pilots join."""
+
+    kind: Word = Field(description="Which kind of pool this is, for example `embedded`.")
+    limits: LimitSettings = Field(
+        default_factory=LimitSettings,
+        description="Limits over all pilots of this pool. By default there are none.",
+    )
+    stale_after: Span = Field(
+        default=3 * MINUTE_S,
+        description="Demand and slots older than this are not acted on. A few missed readings are normal, "
+        "more are not.",
+    )
+    hold: Duration = Field(
+        default=10 * MINUTE_S,
+        description="Demand that cannot be seen is held this long at its last value, so that a short outage "
+        "takes no pilots away.",
+    )
+    decay: Duration = Field(
+        default=10 * MINUTE_S,
+        description="After `hold`, unseen demand falls to nothing over this span, since old demand is "
+        "mostly gone.",
+    )
+    silent_after: Span = Field(
+        default=15 * MINUTE_S,
+        description="A pilot that had joined and was not heard of for this long counts as unknown, not as "
+        "gone. "
+        "Pools forget a worker after about as long.",
+    )
+    own: OwnTable = Field(
+        default_factory=dict,
+        description="The sub-table named like `kind`: keys that only this kind of pool knows.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_apart(cls, raw: object) -> object:
+        return with_own(raw, cls.model_fields)
+
+
+class OwnerSettings(Table):
+    """What one owner of jobs may have."""
+
+    limits: LimitSettings = Field(
+        default_factory=LimitSettings,
+        description="Limits over the pilots started for this owner's jobs. By default there are none.",
+    )
+
+
+class PartitionSettings(Table):
+    """A place that jobs are submitted to."""
+
+    pool: Name = Field(description="The pool whose pilots take the jobs of this partition.")
+
+
+class Settings(Table):
+    """Everything that can be configured."""
+
+    store: StoreSettings = Field(default_factory=StoreSettings, description="Where things are kept.")
+    cycle: CycleSettings = Field(default_factory=CycleSettings, description="How often glidepath decides.")
+    pilots: PilotSettings = Field(default_factory=PilotSettings, description="What holds for all pilots.")
+    policy: PolicySettings = Field(default_factory=PolicySettings, description="How pressure follows demand.")
+    limits: LimitSettings = Field(
+        default_factory=LimitSettings, description="Limits over all pilots of all sites."
+    )
+    pools: Mapping[Name, PoolSettings] = Field(
+        default_factory=dict, description="The pools that pilots join."
+    )
+    partitions: Mapping[Name, PartitionSettings] = Field(
+        default_factory=dict,
+        description="The places that jobs are submitted to; a pool without one has one of its own name.",
+    )
+    owners: Mapping[Word, OwnerSettings] = Field(
+        default_factory=dict, description="Limits of single owners of jobs."
+    )
+    sites: Mapping[Name, SiteSettings] = Field(
+        default_factory=dict, description="The places that start pilots."
+    )

@@ -1,0 +1,113 @@
+"""Settings come in, the values that the core decides with go out, sorted by name.
+
+The same settings give the same rules on every machine, whatever the order of the files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from glidepath.config.checks import amount_of, own_values
+from glidepath.config.settings import PoolSettings, Settings
+from glidepath.config.site import OfferSettings, SiteSettings
+from glidepath.config.tables import LimitSettings
+from glidepath.core.provision.offer import Limits, Offer, OwnerRules, PolicyRule, PoolRules, Rules, SiteRules
+from glidepath.core.quantity import Owner, PoolName, SiteName
+from glidepath.plugins import BACKENDS, DEMAND, Catalog, Installed
+
+
+def rules_of(settings: Settings) -> Rules:
+    """Everything that the configuration says to the provisioning core."""
+    return Rules(
+        pools=tuple(_pool(name, pool) for name, pool in sorted(settings.pools.items())),
+        sites=tuple(_site(name, site) for name, site in sorted(settings.sites.items())),
+        owners=tuple(
+            OwnerRules(Owner(name), _limits(owner.limits)) for name, owner in sorted(settings.owners.items())
+        ),
+        policy=PolicyRule(settings.policy.name, tuple(sorted(settings.policy.numbers.items()))),
+        cycle_s_min=settings.cycle.min,
+        cycle_s_max=settings.cycle.max,
+        withdraw_after_s=settings.pilots.withdraw_after,
+        left_s_min=settings.pilots.left_min,
+        useful_s_min=settings.pilots.useful_min,
+        limits=_limits(settings.limits),
+    )
+
+
+def windows_of(settings: Settings) -> tuple[tuple[SiteName, int, int, str], ...]:
+    """Maintenance windows as (site, start, end, why) in wall seconds; an odd fraction closes longer."""
+    return tuple(
+        (SiteName(name), math.floor(window.start.timestamp()), math.ceil(window.end.timestamp()), window.why)
+        for name, site in sorted(settings.sites.items())
+        for window in sorted(site.windows, key=lambda each: (each.start, each.end, each.why))
+    )
+
+
+def partitions_of(settings: Settings) -> tuple[tuple[str, PoolName], ...]:
+    """Partitions and their pools; a pool that no partition names has one of its own name."""
+    named = {name: partition.pool for name, partition in settings.partitions.items()}
+    own = {pool: pool for pool in settings.pools if pool not in named.values()}
+    return tuple((name, PoolName(pool)) for name, pool in sorted({**own, **named}.items()))
+
+
+def kind_settings(
+    table: SiteSettings | PoolSettings, *, catalog: Catalog | None = None
+) -> Mapping[str, object]:
+    """The kind's own keys as its plug-in validated them, with its defaults, for the door's constructor."""
+    group = BACKENDS if isinstance(table, SiteSettings) else DEMAND
+    return own_values((catalog or Installed()).load(group, table.kind), table.own)
+
+
+def _limits(limits: LimitSettings) -> Limits:
+    return Limits(limits.live_max, limits.pending_max, limits.per_cycle_max, limits.per_second_max)
+
+
+def _pool(name: str, pool: PoolSettings) -> PoolRules:
+    return PoolRules(
+        name=PoolName(name),
+        limits=_limits(pool.limits),
+        stale_s_max=pool.stale_after,
+        hold_s=pool.hold,
+        decay_s=pool.decay,
+        silence_s_max=pool.silent_after,
+    )
+
+
+def _site(name: str, site: SiteSettings) -> SiteRules:
+    return SiteRules(
+        name=SiteName(name),
+        offers=tuple(_offer(SiteName(name), each, offer) for each, offer in sorted(site.offers.items())),
+        pools=tuple(PoolName(pool) for pool in sorted(set(site.pools))),
+        limits=_limits(site.limits),
+        stale_s_max=site.stale_after,
+        listing_lag_s=site.listing_lag,
+        appear_s_max=site.appear_within,
+        missing_s_max=site.missing_after,
+        pending_s_max=site.pending_max_age,
+        patience_s=site.patience,
+        failures_max=site.failures_max,
+        backoff_s=site.backoff,
+        backoff_s_max=site.backoff_max,
+        refused_s=site.refused_wait,
+        drain_lead_s=site.drain_lead,
+        node_failures_max=site.node_failures_max,
+        quarantine_s=site.quarantine,
+    )
+
+
+def _offer(site: SiteName, name: str, offer: OfferSettings) -> Offer:
+    return Offer(
+        site=site,
+        name=name,
+        size=amount_of(offer),
+        size_min=amount_of(offer.min) if offer.fitted else None,
+        step=amount_of(offer.step),
+        traits=tuple(sorted(offer.traits.items())),
+        choices=tuple(sorted((key, tuple(sorted(set(values)))) for key, values in offer.choices.items())),
+        lifetime_s=offer.lifetime,
+        idle_s=offer.idle,
+        limits=_limits(offer.limits),
+        weight=offer.weight,
+        price_milli=offer.price,
+    )
