@@ -51,6 +51,14 @@ def policy_of(rule: PolicyRule) -> Policy:
     return cast("PolicyKind", load(POLICIES, rule.name))(dict(rule.numbers))
 
 
+def with_numbers(rules: Rules) -> Rules:
+    """The rules with every number of the policy spelled out: a default that changes later must not change
+    what a replay of this cycle decides."""
+    known = cast("PolicyKind", load(POLICIES, rules.policy.name)).NUMBERS
+    numbers = tuple(sorted({**known, **dict(rules.policy.numbers)}.items()))
+    return replace(rules, policy=PolicyRule(rules.policy.name, numbers))
+
+
 def pools_of(settings: Settings, place: Place) -> dict[PoolName, Pool]:
     return {
         PoolName(name): cast("PoolKind", load(DEMAND, table.kind))(
@@ -83,7 +91,7 @@ def windows_in(settings: Settings, clock: SteadyClock) -> Callable[[], tuple[Win
 def doors_of(
     settings: Settings, place: Place, clock: SteadyClock, pauses: Callable[[], tuple[Pause, ...]]
 ) -> tuple[Doors, Rules, Policy]:
-    rules = rules_of(settings)
+    rules = with_numbers(rules_of(settings))
     doors = Doors(
         pools=pools_of(settings, place),
         backends=backends_of(settings, place),

@@ -151,7 +151,7 @@ class Provisioner:
 
 
 class SiteActs:
-    """The acts of one plan at one site. Outcomes are kept as they come, so that a hung call loses no other."""
+    """The acts of one plan at one site. Outcomes are kept as they come: a hung call loses no other."""
 
     def __init__(self, shell: Provisioner, actions: list[PilotAction], at: Instant, deadline: float) -> None:
         self.shell = shell

@@ -135,6 +135,23 @@ def _run(options: UpOptions, view: View, signals: Signals, closing: ExitStack) -
     return up.run()
 
 
+def plan_once(options: UpOptions) -> Entry:
+    """Look at everything and decide as the next cycle would, without doing or recording anything."""
+    settings, _ = loaded(options)
+    url = store_url_of(settings, options.home)
+    with open_store(url, read_only=True) as store:
+        journal = Journal(store)
+        last = journal.latest()
+        clock = SteadyClock(last.moment if last else None)
+        memory = memory_after(last, clock.now())
+        doors, rules, policy = doors_of(settings, Place(options.home, url), clock, journal.pauses)
+        provisioner = Provisioner(doors, rules, policy)
+        snapshot = provisioner.observe(memory)
+        picture = provisioner.look(snapshot, memory)
+        plan = provisioner.check(picture, provisioner.decide(picture))
+        return Entry(plan.cycle, clock.moment(), journal.version, snapshot, memory, rules, plan, None)
+
+
 def _owner(store: Store, view: View, signals: Signals) -> Held | None:
     """The lease of the store. SQLite has one owner and says who; PostgreSQL lets others stand by."""
     told = ""

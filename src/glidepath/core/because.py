@@ -19,6 +19,7 @@ class Because(StrEnum):
     NO_ROOM = "every offer that fits is at a limit or closed"
     OWNER_AT_LIMIT = "the owners of these jobs are at their limit of pilots"
     POOL_AT_LIMIT = "the pool is at its limit of pilots"
+    SITES_UNPROVEN = "a limit spans sites, and after a lost memory one of them has not been seen yet"
     HELD_DEMAND = "the source of this demand cannot be seen; its last value is held and asks for nothing"
     POOL_UNSEEN = "the slots of the pool cannot be seen, so nothing is asked for or taken away"
     POOL_PAUSED = "the pool is paused by an operator"

@@ -60,4 +60,5 @@ class Memory:
     nodes: tuple[NodeHealth, ...] = ()
     marks: tuple[tuple[str, Instant], ...] = ()  # named instants that the last plan left for the next one
     held: tuple[Held, ...] = ()
+    unproven: tuple[SiteName, ...] = ()  # not seen since a life without memory began
     cleared: tuple[tuple[PilotName, Instant], ...] = ()  # recorded; a late listing must not count twice

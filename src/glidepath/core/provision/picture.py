@@ -53,6 +53,7 @@ class Picture:
     nodes: dict[tuple[SiteName, str], NodeHealth]
     held: tuple[Held, ...]
     listed: frozenset[str]
+    unproven: tuple[SiteName, ...]  # sites where pilots of a forgotten life may still be
 
     def health_of(self, about: str) -> Health:
         return self.health.get(about) or Health(about)
@@ -95,7 +96,15 @@ def look(snapshot: Snapshot, memory: Memory, rules: Rules) -> Picture:
         nodes=books.nodes,
         held=held,
         listed=frozenset(listed),
+        unproven=_unproven(memory, rules, open_sites),
     )
+
+
+def _unproven(memory: Memory, rules: Rules, open_sites: frozenset[SiteName]) -> tuple[SiteName, ...]:
+    """A life that starts without memory cannot count what it has not seen once; later sites start empty."""
+    waiting = [site.name for site in rules.sites] if memory.at is None else memory.unproven
+    configured = {site.name for site in rules.sites}
+    return tuple(site for site in waiting if site in configured and site not in open_sites)
 
 
 def _usable_slots(sighting: Sighting[PoolSlots], pool: PoolRules, now: Instant) -> PoolSlots | None:

@@ -276,6 +276,8 @@ class Service:
         if asked:
             return Reason(Because.ASKED, facts)
         if not min(self.market.pools[demand.pool].left, self.market.overall.left):
+            if self.picture.unproven:
+                return Reason(Because.SITES_UNPROVEN, (*facts, ("sites", ",".join(self.picture.unproven))))
             return Reason(Because.POOL_AT_LIMIT, facts)
         if open_ones and not all(candidate.entry.full for candidate in open_ones):
             return Reason(Because.OWNER_AT_LIMIT, facts)

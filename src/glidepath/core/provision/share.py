@@ -117,6 +117,7 @@ class Market:
     owner_default: Limits | None
     owner_counts: dict[Owner, Counts]
     elapsed_s: int
+    unproven: tuple[SiteName, ...]
     asks: dict[tuple[PoolName, Kind, Owner], int] = field(default_factory=dict)
 
     def owner_room(self, owner: Owner) -> Room | None:
@@ -124,6 +125,8 @@ class Market:
         if room is None and self.owner_default is not None and owner:
             counts = self.owner_counts.get(owner) or Counts()
             room = Room.under(self.owner_default, counts.live, counts.pending, self.elapsed_s)
+            if self.unproven and (self.owner_default.live_max or self.owner_default.pending_max):
+                room.left = 0
             self.owners[owner] = room
         return room
 
@@ -187,6 +190,14 @@ def market(picture: Picture, rules: Rules) -> Market:
         counts = counts or Counts()
         return Room.under(limits, counts.live, counts.pending, elapsed_s)
 
+    def wide_room(limits: Limits, counts: Counts | None) -> Room:
+        """Of a limit that spans sites: nothing while pilots may be at a site that was never seen."""
+        found = room(limits, counts)
+        counted = limits.live_max is not None or limits.pending_max is not None
+        if counted and picture.unproven:
+            found.left = 0
+        return found
+
     probing = _probing(picture, rules)
     offers: dict[OfferKey, OpenOffer] = {}
     for site in rules.sites:
@@ -198,16 +209,17 @@ def market(picture: Picture, rules: Rules) -> Market:
     default = next((owner.limits for owner in rules.owners if owner.owner == "*"), None)
     return Market(
         offers=offers,
-        pools={pool.name: room(pool.limits, by_pool.get(pool.name)) for pool in rules.pools},
+        pools={pool.name: wide_room(pool.limits, by_pool.get(pool.name)) for pool in rules.pools},
         owners={
-            owner.owner: room(owner.limits, by_owner.get(owner.owner))
+            owner.owner: wide_room(owner.limits, by_owner.get(owner.owner))
             for owner in rules.owners
             if owner.owner != "*"
         },
-        overall=room(rules.limits, overall),
+        overall=wide_room(rules.limits, overall),
         owner_default=default,
         owner_counts=by_owner,
         elapsed_s=elapsed_s,
+        unproven=picture.unproven,
     )
 
 

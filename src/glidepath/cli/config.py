@@ -1,0 +1,95 @@
+"""`glidepath config`: check a configuration, show the one in force, print what every key means.
+
+It refuses to know any key itself; `glidepath.config` does. Nothing is started and nothing is changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from glidepath.cli.output import OUTPUT, drawn
+from glidepath.cli.session import located, machine
+from glidepath.cli.verb import Answer, Exit, Noun, Options, Verb
+from glidepath.cli.where import where
+
+if TYPE_CHECKING:
+    from glidepath.config import Settings
+
+FILE: Options = {
+    "file": {
+        "args": ("file",),
+        "nargs": "?",
+        "metavar": "FILE",
+        "help": "the file (default: the one in force)",
+    }
+}
+
+
+class Check(Verb):
+    """Check a configuration and name every problem at once, with its file and line
+
+    Exits with 2 when there is one.
+    """
+
+    options: ClassVar[Options] = {**FILE, **OUTPUT}
+
+    def run(self) -> int:
+        from glidepath.config import ConfigError, default_settings, load
+
+        asked = self.given["file"] or self.given["config"]
+        place = where(self.caller.environ, home=self.given["home"], config=asked)
+        try:
+            settings = (
+                load(place.config).settings if place.config else default_settings(**machine(place.home))
+            )
+        except ConfigError as error:
+            items = tuple(
+                {"file": one.file, "line": one.line, "key": one.key, "message": one.message, "hint": one.hint}
+                for one in error.problems
+            )
+            lines = tuple(str(problem) for problem in error.problems)
+            self.show(Answer("ConfigProblemList", items, lines=lines, name=lambda item: item["key"]))
+            count = len(items)
+            self.caller.say("1 problem" if count == 1 else f"{count} problems")
+            return Exit.USAGE
+        said = f"{place.config or 'the embedded default'}: no problem, {counted(settings)}"
+        self.show(Answer("ConfigProblemList", (), lines=(said,)))
+        return Exit.DONE
+
+    def show(self, answer: Answer) -> None:
+        self.caller.out.write(drawn(answer, self.given["output"], self.caller))
+
+
+def counted(settings: Settings) -> str:
+    offers = sum(len(site.offers) for site in settings.sites.values())
+    parts: list[tuple[int, Any]] = [
+        (len(settings.pools), "pool"),
+        (len(settings.sites), "site"),
+        (offers, "offer"),
+    ]
+    return ", ".join(f"{count} {word}" if count == 1 else f"{count} {word}s" for count, word in parts)
+
+
+class Show(Verb):
+    """Show the configuration in force, defaults included, as TOML"""
+
+    def run(self) -> int:
+        from glidepath.config import show
+
+        place = located(self)
+        origin = str(place.where.config or place.where.config_from)
+        self.caller.out.write(show(place.settings, origin))
+        return Exit.DONE
+
+
+class Reference(Verb):
+    """Print the reference of all keys, in Markdown"""
+
+    def run(self) -> int:
+        from glidepath.config import reference
+
+        self.caller.out.write(reference())
+        return Exit.DONE
+
+
+NOUN = Noun("config", {"check": Check, "show": Show, "reference": Reference})

@@ -1,0 +1,216 @@
+"""`glidepath explain`: a job, a site, an offer or a pilot comes in, the reasons for how it stands go out.
+
+The sentences are those of the journal; which term of an offer a job fails is worked out by the core's own
+rule for what fits. It reads nothing live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from glidepath.cli.jobview import found_job, item_of
+from glidepath.cli.output import Reader
+from glidepath.cli.session import opened
+from glidepath.cli.verb import Answer, Noun, Options, Source, not_found
+
+if TYPE_CHECKING:
+    from glidepath.cli.session import Session
+    from glidepath.cli.view import Scene
+    from glidepath.core.provision.offer import Offer, SiteRules
+    from glidepath.store.job import Job
+
+
+class Explain(Reader):
+    """Explain why a job waits, why a site got what it got, or why a pilot came and left"""
+
+    options: ClassVar[Options] = {
+        "thing": {
+            "args": ("thing",),
+            "metavar": "JOB|SITE|PILOT",
+            "help": "a job number, the name of a site or pilot, or `SITE/OFFER`",
+        },
+        **Reader.options,
+    }
+
+    def answer(self) -> Answer:
+        thing = self.given["thing"]
+        with opened(self) as session:
+            if thing.isascii() and thing.isdigit() and len(thing) <= 18:
+                return self.job(session, found_job(session, int(thing)))
+            scene = self.scene(session)
+            sites = {str(site.name): site for site in scene.entry.rules.sites}
+            offers = {str(key): offer for key, offer in scene.entry.rules.offers().items()}
+            if thing in sites or thing in offers:
+                return site_answer(scene, thing)
+            return self.pilot(session, scene, [*sites, *offers])
+
+    def scene(self, session: Session) -> Scene:
+        from glidepath.cli.view import scene_of
+
+        return scene_of(session.latest(), self.caller.wall())
+
+    def job(self, session: Session, job: Job) -> Answer:
+        from glidepath.cli.view import scene_of, sources_of
+
+        entry = session.journal.latest()
+        scene = None if entry is None else scene_of(entry, self.caller.wall())
+        from glidepath.config import partitions_of
+
+        pool = dict(partitions_of(session.located.settings)).get(job.spec.partition, job.spec.partition)
+        item = job_item(job, scene, str(pool), self.caller.wall())
+        sources: tuple[Source, ...] = () if scene is None else sources_of(scene)
+        return Answer("Explanation", (item,), sources=sources, lines=tuple(job_lines(item)))
+
+    def pilot(self, session: Session, scene: Scene, others: list[str]) -> Answer:
+        from glidepath.cli.pilot import story, story_lines
+        from glidepath.cli.verb import Stop
+        from glidepath.cli.view import sources_of
+
+        thing = self.given["thing"]
+        try:
+            item = story(session, scene, thing)
+        except Stop:
+            known = [*others, *(str(track.name) for track in scene.tracks)]
+            raise not_found("job, site, offer or pilot", thing, known) from None
+        sources = sources_of(scene, site=item["site"])
+        return Answer("Explanation", (item,), sources=sources, lines=story_lines(item))
+
+
+def site_answer(scene: Scene, thing: str) -> Answer:
+    """The last decisions about a site and its offers, each with its numbers."""
+    from glidepath.cli.view import action_text, decision_item, sources_of
+
+    about = [f"site:{thing}", f"offer:{thing}"]
+    about += [f"offer:{key}" for key, offer in scene.entry.rules.offers().items() if offer.site == thing]
+    found = [decision for decision in scene.entry.plan.decisions if decision.about in about]
+    lines = [f"{thing}: cycle {scene.entry.cycle}, decided {scene.wall(scene.entry.snapshot.now)}"]
+    for decision in found:
+        action = action_text(decision)
+        lines.append(f"  {decision.about}: {action + ', ' if action else ''}{decision.reason}")
+    for health in scene.after.health:
+        if health.about == thing or health.about.startswith(f"{thing}/"):
+            last = f", last failure: {health.why}" if health.why else ""
+            lines.append(f"  {health.about}: {health.joined} joined, {health.failed} failed{last}")
+    items = tuple({"name": decision.about, **decision_item(decision)} for decision in found)
+    sources = sources_of(scene, site=thing.partition("/")[0])
+    return Answer("Explanation", items, sources=sources, lines=tuple(lines))
+
+
+def job_item(job: Job, scene: Scene | None, pool: str, wall: float) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        **item_of(job, wall),
+        "pool": pool,
+        "offers": [],
+        "group_why": "",
+        "asked": [],
+    }
+    item["name"] = item["name"] or str(job.id)
+    if scene is None:
+        return item
+    for site in scene.entry.rules.sites:
+        item["offers"] += [offer_verdict(site, offer, job, pool) for offer in site.offers]
+    item.update(_group(scene, job, pool))
+    return item
+
+
+def _group(scene: Scene, job: Job, pool: str) -> dict[str, Any]:
+    """What was decided about all jobs that need the same, this one among them."""
+    from glidepath.cli.view import action_text, why_of
+    from glidepath.core.provision.demand import Demand
+    from glidepath.core.provision.pilot import Submit
+    from glidepath.core.quantity import PoolName
+
+    group = Demand(PoolName(pool), job.spec.shape, idle=0, run_s_max=job.spec.run_s_max)
+    fits = {offer.key for offer in scene.entry.rules.offers().values() if not terms(offer, job)}
+    asked = [
+        f"{decision.about.removeprefix('offer:')}: {action_text(decision)}"
+        for decision in scene.entry.plan.decisions
+        if isinstance(decision.action, Submit)
+        and decision.action.pool == pool
+        and decision.action.offer in fits
+    ]
+    coming = [track for track in scene.tracks if track.offer in fits and track.pool == pool]
+    return {
+        "group": group.name,
+        "group_why": why_of(scene, f"demand:{group.name}"),
+        "asked": asked,
+        "pilots": [f"{track.name} {track.phase.value}" for track in coming],
+    }
+
+
+def offer_verdict(site: SiteRules, offer: Offer, job: Job, pool: str) -> dict[str, Any]:
+    failing = terms(offer, job)
+    if site.pools and pool not in site.pools:
+        failing.insert(0, f"the site takes no jobs of the pool `{pool}`")
+    return {"offer": offer.key, "fits": not failing, "because": failing}
+
+
+def terms(offer: Offer, job: Job) -> list[str]:
+    """Each term of the offer that the job fails, with both numbers; none where it fits."""
+    from glidepath.core.units import shown_cpus, shown_duration, shown_size
+
+    need, have = job.spec.request, offer.size
+    pairs: list[tuple[int, int, str, Callable[[int], str]]] = [
+        (need.cpu_milli, have.cpu_milli, "CPUs", shown_cpus),
+        (need.memory_mib, have.memory_mib, "memory", shown_size),
+        (need.disk_mib, have.disk_mib, "disk", shown_size),
+        (need.gpus, have.gpus, "GPUs", str),
+    ]
+    failing = [
+        f"{what}: the job needs {shown(asked)}, a pilot has {shown(there)}"
+        for asked, there, what, shown in pairs
+        if asked > there
+    ]
+    offered, choices = dict(offer.traits), dict(offer.choices) if offer.fitted else {}
+    for key, value in job.spec.traits:
+        if offered.get(key) != value and value not in choices.get(key, ()):
+            there = offered.get(key) or ", ".join(choices.get(key, ())) or "none"
+            failing.append(f"trait `{key}`: the job needs `{value}`, a pilot has `{there}`")
+    run_s = job.spec.run_s_max
+    if run_s is not None and run_s > offer.lifetime_s:
+        failing.append(
+            f"time: the job may run {shown_duration(run_s)}, a pilot lives {shown_duration(offer.lifetime_s)}"
+        )
+    if not failing:
+        failing += _rounded_away(offer, job)
+    return failing
+
+
+def _rounded_away(offer: Offer, job: Job) -> list[str]:
+    """The core has the last word: a fitted size can outgrow the offer by rounding up alone."""
+    from glidepath.core.provision.offer import kind_for
+
+    return (
+        []
+        if kind_for(offer, job.spec.shape)
+        else ["size: rounded up to its step it is larger than the offer"]
+    )
+
+
+def job_lines(item: dict[str, Any]) -> list[str]:
+    from glidepath.core.units import shown_duration
+
+    head = f"job {item['id']} ({item['owner']}) is {item['state']}"
+    if item["state"] == "queued":
+        head += f": waiting for {shown_duration(item['age_s'])}"
+    lines = [
+        head + (f"; {item['why']}" if item["why"] else ""),
+        f"  needs {item['shape']} in `{item['partition']}`",
+    ]
+    if item["pilot"]:
+        lines.append(f"  attempt {item['attempt']} on {item['pilot']}")
+    if item["state"] != "queued":
+        code = "no exit code" if item["exit_code"] is None else f"exit code {item['exit_code']}"
+        return [*lines, f"  ended {item['ended']}, {code}"] if item["ended"] else lines
+    lines.append(f"  decided: {item['group_why'] or 'nothing yet; the next cycle will count it'}")
+    for verdict in item["offers"]:
+        lines.append(
+            f"  {verdict['offer']}: " + ("fits" if verdict["fits"] else "; ".join(verdict["because"]))
+        )
+    lines += [f"  asked now: {one}" for one in item["asked"]]
+    lines += [f"  pilot {one}" for one in item.get("pilots", [])[:20]]
+    return lines
+
+
+NOUN = Noun("explain", {"": Explain})

@@ -1,0 +1,45 @@
+"""The table of commands: a noun, its verbs and one line of help, without importing any of them.
+
+`glidepath --help` prints it within milliseconds; a test holds it against the classes themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One noun: the file that has it, what it is for, and its verbs; none where it stands alone."""
+
+    module: str
+    help: str
+    verbs: tuple[str, ...] = ()
+
+
+NOUNS: dict[str, Entry] = {
+    "up": Entry("up", "start the controllers, and show what they do and why"),
+    "job": Entry(
+        "job",
+        "submit jobs, follow them and read what they wrote",
+        ("submit", "list", "show", "cancel", "logs", "wait"),
+    ),
+    "demand": Entry("demand", "groups of waiting jobs, and why each is served as it is"),
+    "pool": Entry("pool", "pools of workers: what waits, what runs", ("status", "pause", "resume")),
+    "site": Entry(
+        "site",
+        "places that can start pilots: what they offer, what was decided there and why",
+        ("list", "status", "pause", "resume"),
+    ),
+    "pilot": Entry("pilot", "pilots: where they stand, their story, their output", ("list", "show", "logs")),
+    "plan": Entry("plan", "observe and decide now, do nothing, and show the plan"),
+    "explain": Entry("explain", "why a job waits, why a site got what it got, why a pilot came and left"),
+    "journal": Entry("journal", "the cycles that are kept", ("list",)),
+    "replay": Entry("replay", "decide a kept cycle again and compare, with another policy if you like"),
+    "config": Entry("config", "check, show and explain the configuration", ("check", "show", "reference")),
+    "doctor": Entry("doctor", "check everything that glidepath depends on, with a fix for each"),
+}
+
+PLURALS = {
+    f"{noun}s": noun for noun in ("job", "pool", "site", "pilot", "plan", "demand", "journal", "config")
+}

@@ -1,0 +1,178 @@
+"""What a verb works with: the configuration in force, the open store, the jobs and the journal in it.
+
+Options and environment come in, open doors go out and are closed at the end. The world's failures become
+one line with what to do. It refuses to start anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from glidepath.cli.verb import Exit, Stop, Verb
+from glidepath.cli.where import Where, where
+
+if TYPE_CHECKING:
+    from glidepath.config import Settings
+    from glidepath.journal.entry import Entry
+    from glidepath.journal.journal import Journal
+    from glidepath.ports import Clock
+    from glidepath.store.engine import Store
+    from glidepath.store.jobs import JobStore
+
+START = "start it with `glidepath up`"
+PROBLEMS_SHOWN_MAX = 100
+
+
+@dataclass(frozen=True)
+class Located:
+    """The home and the settings in force; nothing is opened yet."""
+
+    where: Where
+    settings: Settings
+
+    @property
+    def store_url(self) -> str:
+        return self.settings.store.url or f"sqlite:///{self.where.home / 'glidepath.db'}"
+
+    @property
+    def store_file(self) -> Path | None:
+        """The file of the store, where it is a file."""
+        scheme, found, path = self.store_url.partition(":///")
+        return Path(path) if found and scheme == "sqlite" else None
+
+    @property
+    def partition(self) -> str:
+        """Where a job goes that names no partition: the first by name."""
+        if not self.partitions:
+            raise Stop("no pool is configured, so there is nowhere to send a job", code=Exit.USAGE)
+        return self.partitions[0]
+
+    @property
+    def partitions(self) -> list[str]:
+        """Every place that takes jobs, as the configuration module names them."""
+        from glidepath.config import partitions_of
+
+        return [name for name, _ in partitions_of(self.settings)]
+
+
+@dataclass(frozen=True)
+class Session:
+    """An open store and what is in it."""
+
+    located: Located
+    store: Store
+    wall: Callable[[], float]
+
+    @property
+    def where(self) -> Where:
+        return self.located.where
+
+    @cached_property
+    def jobs(self) -> JobStore:
+        from glidepath.store.jobs import JobStore
+
+        return JobStore(self.store, self.clock)
+
+    @cached_property
+    def clock(self) -> Clock:
+        """The timeline of the controllers, carried on from what they last wrote down."""
+        from glidepath.clock import Moment, SteadyClock
+
+        for header in self.journal.headers(limit=1):
+            kept = header.moment
+            last = Moment(wall_s=kept.wall_s, at=kept.at, boot_id=kept.boot_id, monotonic_s=kept.monotonic_s)
+            return SteadyClock(last, wall=self.wall)
+        return SteadyClock(wall=self.wall)
+
+    @cached_property
+    def journal(self) -> Journal:
+        from glidepath.journal.journal import Journal
+
+        return Journal(self.store)
+
+    def latest(self) -> Entry:
+        """The last cycle; where there is none, the next step is named."""
+        entry = self.journal.latest()
+        if entry is None:
+            raise Stop("nothing has been decided yet: the journal is empty", hint=START)
+        return entry
+
+
+def located(verb: Verb) -> Located:
+    """Find the home and read the configuration; every problem of it is told at once."""
+    from glidepath.config import ConfigError, default_settings, load
+
+    place = where(verb.caller.environ, home=verb.given["home"], config=verb.given["config"])
+    verb.logger.info("home: %s (from %s)", place.home, place.home_from)
+    verb.logger.info("configuration: %s (from %s)", place.config or "none", place.config_from)
+    if place.config is None:
+        return Located(place, default_settings(**machine(place.home)))
+    try:
+        return Located(place, load(place.config).settings)
+    except ConfigError as error:
+        for problem in error.problems[:PROBLEMS_SHOWN_MAX]:
+            verb.caller.say(str(problem))
+        count = len(error.problems)
+        what = "1 problem" if count == 1 else f"{count} problems"
+        raise Stop(f"the configuration has {what}; nothing was done", code=Exit.USAGE) from None
+
+
+def machine(home: Path) -> dict[str, int]:
+    """The size of this machine, for the embedded default."""
+    import os
+    import shutil
+
+    near = next((path for path in (home, *home.parents) if path.exists()), Path("/"))
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_mib": pages // 1024**2,
+        "disk_mib": shutil.disk_usage(near).free // 1024**2,
+    }
+
+
+@contextmanager
+def opened(
+    verb: Verb, *, place: Located | None = None, write: bool = False, create: bool = False
+) -> Iterator[Session]:
+    """The store of this home. Only a verb that brings something new may make one."""
+    place = place or located(verb)
+    file = place.store_file
+    if not create and file is not None and not file.exists():
+        raise Stop(f"there is no store at `{file}` yet", hint=START, code=Exit.NOT_FOUND)
+    # Imported here: the database toolkit is most of the start-up time of these verbs.
+    from glidepath.store.engine import StoreError, open_store
+    from glidepath.store.migrations import migrate
+
+    if create and file is not None:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with open_store(place.store_url, read_only=not (write or create)) as store:
+            migrate(store)
+            yield Session(place, store, verb.caller.wall)
+    except StoreError as error:
+        raise Stop(str(error)) from error
+
+
+def login() -> str:
+    """The name of the caller by the uid of this process; a variable of the environment could be anyone's."""
+    import os
+    import pwd
+
+    uid = os.getuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid{uid}"
+
+
+def iso(wall: float | None) -> str | None:
+    """A moment for people and scripts, in UTC."""
+    import time
+
+    return None if wall is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(wall))

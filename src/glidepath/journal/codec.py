@@ -1,0 +1,216 @@
+"""Core values to plain JSON values and back, driven by type hints, exactly.
+
+A dataclass becomes a list of its fields in order; a field that was appended later may be missing at the end
+and takes its default. What does not fit raises `ValueError` with the path. It knows no class by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable
+from enum import Enum
+from functools import lru_cache
+from typing import Any, NamedTuple, NewType, Union, get_args, get_origin
+
+Plain = Any  # None, bool, int, str, and lists of these
+
+
+class Coder(NamedTuple):
+    encode: Callable[[Any], Plain]
+    decode: Callable[[Plain], Any]
+
+
+class Malformed(ValueError):
+    """What was stored is not what the type says, and where."""
+
+    def __init__(self, why: str, path: str = "") -> None:
+        super().__init__(f"at `{path or '.'}`: {why}")
+        self.why = why
+        self.path = path
+
+    def under(self, step: str) -> Malformed:
+        return Malformed(self.why, step + self.path)
+
+
+def encode(hint: Any, value: Any) -> Plain:
+    return coder(hint).encode(value)
+
+
+def decode(hint: Any, plain: Plain) -> Any:
+    return coder(hint).decode(plain)
+
+
+@lru_cache(maxsize=1024)
+def coder(hint: Any) -> Coder:
+    """The pair of functions for one type; made once."""
+    origin = get_origin(hint)
+    if isinstance(hint, NewType):
+        return coder(hint.__supertype__)
+    if hint in (int, float, str, bool):
+        return _scalar(hint)
+    if origin is tuple:
+        return _tuple(get_args(hint))
+    if origin in (Union, types.UnionType):
+        return _union(get_args(hint))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _enum(hint)
+    if dataclasses.is_dataclass(origin or hint):
+        return _record(hint)
+    raise TypeError(f"the journal cannot keep values of the type {hint!r}")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _scalar(kind: type) -> Coder:
+    def read(plain: Plain) -> Any:
+        if type(plain) is not kind:
+            raise Malformed(f"expected {kind.__name__}, found {_shown(plain)}")
+        return plain
+
+    return Coder(_same, read)
+
+
+def _enum(kind: type[Enum]) -> Coder:
+    # By name: the sentence of a reason may be reworded without losing what was written before.
+    members = kind.__members__
+
+    def read(plain: Plain) -> Any:
+        if not isinstance(plain, str) or plain not in members:
+            raise Malformed(f"expected a {kind.__name__}, found {_shown(plain)}")
+        return members[plain]
+
+    return Coder(lambda value: value.name, read)
+
+
+def _tuple(args: tuple[Any, ...]) -> Coder:
+    if len(args) == 2 and args[1] is Ellipsis:
+        item = coder(args[0])
+        if item.encode is _same:
+            return Coder(list, lambda plain: tuple(_each(plain, [item.decode] * len(_listed(plain)))))
+        return Coder(
+            lambda value: [item.encode(part) for part in value],
+            lambda plain: tuple(_each(plain, [item.decode] * len(_listed(plain)))),
+        )
+    parts = [coder(arg) for arg in args]
+
+    def read(plain: Plain) -> Any:
+        if len(_listed(plain)) != len(parts):
+            raise Malformed(f"expected {len(parts)} parts, found {len(plain)}")
+        return tuple(_each(plain, [part.decode for part in parts]))
+
+    return Coder(lambda value: [p.encode(v) for p, v in zip(parts, value, strict=True)], read)
+
+
+def _union(args: tuple[Any, ...]) -> Coder:
+    """None stands for itself, plain scalars too; dataclasses carry the name of their class in front."""
+    rest = tuple(arg for arg in args if arg is not type(None))
+    optional = len(rest) < len(args)
+    if len(rest) == 1:
+        inner = coder(rest[0])
+    elif all(arg in (int, str, bool) for arg in rest):
+        inner = _scalars(rest)
+    else:
+        inner = _tagged(rest)
+    if not optional:
+        return inner
+    return Coder(
+        lambda value: None if value is None else inner.encode(value),
+        lambda plain: None if plain is None else inner.decode(plain),
+    )
+
+
+def _scalars(kinds: tuple[Any, ...]) -> Coder:
+    def read(plain: Plain) -> Any:
+        if type(plain) not in kinds:
+            raise Malformed(f"expected {' or '.join(k.__name__ for k in kinds)}, found {_shown(plain)}")
+        return plain
+
+    return Coder(_same, read)
+
+
+def _tagged(members: tuple[Any, ...]) -> Coder:
+    classes = {(get_origin(member) or member).__name__: member for member in members}
+    if len(classes) != len(members):
+        raise TypeError(f"the journal cannot tell the members of {members!r} apart")
+
+    def write(value: Any) -> Plain:
+        name = type(value).__name__
+        return [name, *coder(classes[name]).encode(value)]
+
+    def read(plain: Plain) -> Any:
+        name = _listed(plain)[0] if _listed(plain) else None
+        if not isinstance(name, str) or name not in classes:
+            raise Malformed(f"expected one of {', '.join(classes)}, found {_shown(name)}")
+        return coder(classes[name]).decode(plain[1:])
+
+    return Coder(write, read)
+
+
+def field_hints(hint: Any) -> dict[str, Any]:
+    """The fields of a dataclass in order, with the types they have there."""
+    kind = get_origin(hint) or hint
+    hints = typing.get_type_hints(kind)
+    given = dict(zip(getattr(kind, "__parameters__", ()), get_args(hint), strict=False))
+    return {f.name: _filled(hints[f.name], given) for f in dataclasses.fields(kind)}
+
+
+def _record(hint: Any) -> Coder:
+    kind = get_origin(hint) or hint
+    hints = field_hints(hint)
+    names = list(hints)
+    required = sum(
+        f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        for f in dataclasses.fields(kind)
+    )
+    parts = [coder(hints[name]) for name in names]
+    writers = list(zip(names, [part.encode for part in parts], strict=True))
+    readers = [part.decode for part in parts]
+
+    def write(value: Any) -> Plain:
+        return [encode_one(getattr(value, name)) for name, encode_one in writers]
+
+    def read(plain: Plain) -> Any:
+        if not required <= len(_listed(plain)) <= len(names):
+            raise Malformed(f"expected {len(names)} fields of {kind.__name__}, found {len(plain)}")
+        fields = _each(plain, readers, names)
+        try:
+            return kind(*fields)
+        except ValueError as error:
+            raise Malformed(str(error)) from error
+
+    return Coder(write, read)
+
+
+def _filled(hint: Any, given: dict[Any, Any]) -> Any:
+    """The hint with its type variables replaced by what the generic class was given."""
+    if isinstance(hint, typing.TypeVar):
+        return given[hint]
+    open_ones = getattr(hint, "__parameters__", ())
+    return hint[tuple(given[one] for one in open_ones)] if open_ones else hint
+
+
+def _each(
+    plain: list[Plain], readers: list[Callable[[Plain], Any]], names: list[str] | None = None
+) -> list[Any]:
+    done: list[Any] = []
+    try:
+        for read, part in zip(readers, plain, strict=False):
+            done.append(read(part))
+    except Malformed as error:
+        at = len(done)
+        raise error.under(f".{names[at]}" if names else f"[{at}]") from error
+    return done
+
+
+def _listed(plain: Plain) -> list[Plain]:
+    if not isinstance(plain, list):
+        raise Malformed(f"expected a list, found {_shown(plain)}")
+    return plain
+
+
+def _shown(plain: Plain) -> str:
+    return ascii(plain)[:60]

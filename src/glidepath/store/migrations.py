@@ -1,0 +1,98 @@
+"""Brings an older store up to the version that this program knows, one transaction per step.
+
+Every table says in which version it arrived (`info={"since": n}` in `schema` and `jobs`, else the first),
+and step n creates the tables of version n and no others, so that none is ever created twice. A step that
+changes an older table names a function that adds what is missing and leaves what is there: step 1 creates
+tables in today's form, so on a new store that function finds its work done. Steps are never edited later.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Table, func, inspect, select
+
+from glidepath.store.engine import Store, StoreError, insert
+from glidepath.store.schema import metadata, schema_version
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    number: int
+    why: str
+    also: Callable[[Connection], None] | None = None
+
+
+MIGRATIONS = (
+    Migration(1, "the journal, the lease, the operators' words and the job store"),
+    Migration(2, "roll-ups for charts"),
+)
+KNOWN = MIGRATIONS[-1].number
+
+
+class StoreWrongVersion(StoreError):
+    """The store was made for another version of the program."""
+
+
+def version(store: Store) -> int:
+    """The version of the store; 0 when it is empty."""
+    with store.read() as connection:
+        return _version(connection)
+
+
+def migrate(store: Store, *, upto: int = KNOWN) -> int:
+    """Bring the store to the version `upto` and return it. A store opened for reading is only checked."""
+    found = version(store)
+    _refuse_newer(store, found)
+    if store.read_only:
+        if found < upto:
+            raise StoreWrongVersion(
+                f"the store `{store.shown}` is of version {found} and this glidepath reads version {upto}; "
+                "start `glidepath up` once to bring it up to date"
+            )
+        return found
+    for migration in MIGRATIONS:
+        if found < migration.number <= upto:
+            found = _step(store, migration)
+    return found
+
+
+def _step(store: Store, migration: Migration) -> int:
+    with store.write() as connection:
+        if connection.dialect.name == "postgresql":
+            # Two programs may start at once; the second waits here and finds the work done.
+            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7237106)")
+        found = _version(connection)
+        _refuse_newer(store, found)
+        if found >= migration.number:
+            return found
+        metadata.create_all(connection, tables=tables_since(migration.number), checkfirst=False)
+        if migration.also is not None:
+            migration.also(connection)
+        row = {"version": migration.number, "wall_s": time.time()}
+        connection.execute(insert(connection, schema_version).values(row))
+        return migration.number
+
+
+def tables_since(number: int) -> list[Table]:
+    """The tables that arrived in this version of the store."""
+    if importlib.util.find_spec("glidepath.store.jobs") is not None:
+        importlib.import_module("glidepath.store.jobs")  # Registers the tables of the job store.
+    return [table for table in metadata.sorted_tables if table.info.get("since", 1) == number]
+
+
+def _version(connection: Connection) -> int:
+    if not inspect(connection).has_table(schema_version.name):
+        return 0
+    return int(connection.execute(select(func.max(schema_version.c.version))).scalar() or 0)
+
+
+def _refuse_newer(store: Store, found: int) -> None:
+    if found > KNOWN:
+        raise StoreWrongVersion(
+            f"the store `{store.shown}` is of version {found} and this glidepath knows version {KNOWN}; "
+            "upgrade glidepath, nothing was changed"
+        )
