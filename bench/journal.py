@@ -276,7 +276,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.journal", description=__doc__.splitlines()[0])
     parser.add_argument("--pilots", type=int, nargs="*", default=[300, 10_000])
     parser.add_argument(
-        "--cycles", type=int, nargs="*", default=[2000, 128], help="one number for each of --pilots"
+        "--cycles", type=int, nargs="*", default=[2000, 192], help="one number for each of --pilots"
     )
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(argv)
@@ -287,9 +287,8 @@ def main(argv: list[str]) -> int:
         found = measured(pilots, cycles, given.seed)
         million = found.bytes_file * MILLION
         print(f"{pilots} pilots, {cycles} cycles, {found.acts:.2f} acts per cycle")
-        print(
-            f"  {found.bytes_file:.0f} bytes of file per cycle, of these {found.bytes_cycle:.0f} for the cycle itself"
-        )
+        of_cycle = f"{found.bytes_cycle:.0f} of them the cycle itself"
+        print(f"  {found.bytes_file:.0f} bytes of file per cycle, {of_cycle}")
         print(f"  a million cycles: {million / 1e9:.2f} GB")
         print(f"  plan written in {found.planned_ms:.1f} ms, 99 of 100 within {found.planned_ms_p99:.1f} ms")
         print(f"  outcomes written in {found.acted_ms:.1f} ms")

@@ -105,9 +105,10 @@ def doors_of(
     return doors, rules, policy_of(rules.policy)
 
 
-def memory_after(last: Entry | None, now: Instant) -> Memory:
-    """What this life starts with: the memory of the last one under a new incarnation, or nothing."""
+def memory_after(last: Entry | None, now: Instant, *, cycle: int = 0) -> Memory:
+    """What this life starts with: the memory of the last one under a new incarnation, or nothing but the
+    number of the cycle that the journal counts on from."""
     if last is None:
-        return Memory(incarnation(), born_at=now)
+        return Memory(incarnation(), born_at=now, cycle=cycle)
     kept = resumed(last.memory, last.snapshot, last.plan, last.outcomes or (), last.rules)
     return replace(kept, incarnation=incarnation())

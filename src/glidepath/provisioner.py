@@ -119,7 +119,7 @@ class Provisioner:
             return plan
         facts = tuple((breach.invariant, breach.what) for breach in breaches[:10])
         safe = without_actions(plan)
-        told = Decision[PilotAction]("plan", Reason(Because.BREACH, facts))
+        told: Decision[PilotAction] = Decision("plan", Reason(Because.BREACH, facts))
         return Plan(safe.cycle, safe.at, (told, *safe.decisions), safe.wake_after_s, safe.marks)
 
     def act(self, plan: Plan[PilotAction]) -> tuple[Did, ...]:

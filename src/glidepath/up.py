@@ -130,7 +130,7 @@ def _run(options: UpOptions, view: View, signals: Signals, closing: ExitStack) -
         lease=lease,
         journal=journal,
         clock=clock,
-        memory=memory_after(last, clock.now()),
+        memory=memory_after(last, clock.now(), cycle=_newest(journal)),
     )
     return up.run()
 
@@ -184,6 +184,12 @@ def _last_entry(journal: Journal, view: View) -> Entry | None:
     except (ValueError, LookupError) as error:
         view.say(f"the journal's last cycle cannot be read ({error}); starting without memory")
         return None
+
+
+def _newest(journal: Journal) -> int:
+    """The number of the newest kept cycle, also when its contents cannot be read."""
+    headers = journal.headers(limit=1)
+    return headers[0].cycle if headers else 0
 
 
 class JournalRecorder:

@@ -52,7 +52,9 @@ def rules(*sites: SiteRules, **more: Any) -> Rules:
     return Rules(sites=sites or (site(),), **more)
 
 
-def demand(idle: int = 1, of: Shape | None = None, fits: tuple[str, ...] = ("west/a",), **more: Any) -> Demand:
+def demand(
+    idle: int = 1, of: Shape | None = None, fits: tuple[str, ...] = ("west/a",), **more: Any
+) -> Demand:
     more.setdefault("owners", ((Owner("alice"), idle),) if idle else ())
     more.setdefault("oldest_at", Instant(NOW - 60) if idle else None)
     keys = tuple(OfferKey(key) for key in fits)
@@ -68,7 +70,9 @@ def listed(name: str, state: SiteState = SiteState.RUNNING, key: str = "west/a",
 
 def slot(name: str, claims: int = 0, free: Resources | None = None, **more: Any) -> Slot:
     full = Resources(1000, 1024, 100_000)
-    return Slot(PilotName(name), free if free is not None else (Resources() if claims else full), claims, **more)
+    return Slot(
+        PilotName(name), free if free is not None else (Resources() if claims else full), claims, **more
+    )
 
 
 def snapshot(

@@ -1,4 +1,4 @@
-"""A small closed world for tests of the core: sites, pilots and jobs in virtual time, with faults from one seed.
+"""A small closed world for tests of the core: sites, pilots, jobs, faults, virtual time.
 
 Not the simulator of the product: no doors, no loop, only snapshots for `look` and effects of plans.
 """
@@ -120,7 +120,11 @@ class World:
                 continue
             for name in sorted(self.workers):
                 worker = self.workers[name]
-                if self._joined(worker) and not worker.draining and job.shape.request.fits_in(self.free(worker)):
+                if (
+                    self._joined(worker)
+                    and not worker.draining
+                    and job.shape.request.fits_in(self.free(worker))
+                ):
                     job.pilot, job.ends_at = name, self.now + job.run_s
                     worker.jobs.append(job)
                     break
@@ -138,7 +142,9 @@ class World:
         )
         return Snapshot(
             now=now,
-            demand=((POOL, SOURCE, self._maybe(DemandSight(demands), DemandSight(demands[:1], complete=False))),),
+            demand=(
+                (POOL, SOURCE, self._maybe(DemandSight(demands), DemandSight(demands[:1], complete=False))),
+            ),
             slots=((POOL, self._maybe(PoolSlots(slots), PoolSlots(slots[:1], complete=False))),),
             sites=tuple((site.name, self._listing(site.name)) for site in self.rules.sites),
         )

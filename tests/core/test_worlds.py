@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from core.builders import offer, site
 from core.small_world import World
 from glidepath.core.check import check
@@ -24,7 +25,9 @@ LIVE_MAX = {"west/": 14, "west/one": 10, "east/": 9, "east/four": 6}
 def two_sites(**more: object) -> Rules:
     west = site(
         "west",
-        offer("west", "one", cpus=1, size=Resources(1000, 2048, 1000), limits=Limits(live_max=10, pending_max=6)),
+        offer(
+            "west", "one", cpus=1, size=Resources(1000, 2048, 1000), limits=Limits(live_max=10, pending_max=6)
+        ),
         offer("west", "two", cpus=2, size=Resources(2000, 4096, 1000), idle_s=120),
         limits=Limits(live_max=14, per_cycle_max=5),
         appear_s_max=700,
@@ -32,7 +35,14 @@ def two_sites(**more: object) -> Rules:
     )
     east = site(
         "east",
-        offer("east", "four", cpus=4, size=Resources(4000, 8192, 1000), limits=Limits(live_max=6), price_milli=50),
+        offer(
+            "east",
+            "four",
+            cpus=4,
+            size=Resources(4000, 8192, 1000),
+            limits=Limits(live_max=6),
+            price_milli=50,
+        ),
         offer("east", "fitted", size=Resources(8000, 8192, 1000), size_min=Resources(1000, 1024, 0)),
         limits=Limits(live_max=9, per_s_max=1),
         appear_s_max=700,

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.postgres import Server, postgres
 
 from glidepath.core.quantity import Instant, Resources, Traits
 from glidepath.store.engine import Store, open_store
-from glidepath.store.job import Ask, ExitRecord, How, JobSpec, JobState, QueueGroup
+from glidepath.store.job import NEXT, Ask, ExitRecord, How, JobSpec, JobState, QueueGroup
 from glidepath.store.jobs import JobStore
 from glidepath.store.migrations import migrate
 
@@ -219,3 +221,37 @@ def test_demand_is_counted_by_shape_owner_and_state(jobs: JobStore, clock: SetCl
         QueueGroup(ONE, (), None, "ada", True, 1, Instant(1000)),
         QueueGroup(ONE, (), 60, "bob", False, 1, Instant(1050)),
     ]
+
+
+STEPS = st.lists(
+    st.sampled_from(["claim", "done", "fail", "give back", "lose", "cancel", "repeat"]), max_size=12
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, retries_max=st.integers(0, 2))
+def test_whatever_happens_a_job_moves_only_along_its_states_and_is_over_once(
+    jobs: JobStore, steps: list[str], retries_max: int
+) -> None:
+    job = jobs.submit(replace(SPEC, partition="walk", retries_max=retries_max))
+    before = JobState.QUEUED
+    for step in steps:
+        attempt = jobs.get(job).attempt
+        if step == "claim":
+            jobs.claim(replace(ROOM, partition="walk"))
+        elif step in ("done", "fail"):
+            jobs.finish([exited(job, attempt, int(step == "fail"))])
+        elif step == "repeat":
+            jobs.finish([exited(job, max(0, attempt - 1))])
+        elif step == "give back":
+            jobs.give_back("p1", [(job, attempt)])
+        elif step == "lose":
+            jobs.lost("p1", "it died")
+        else:
+            jobs.cancel(job)
+        found = jobs.get(job)
+        assert found.state is before or found.state in NEXT[before]
+        assert found.losses <= retries_max + 1
+        before = found.state
+    jobs.lost("p1", "the end of the test")
+    jobs.cancel(job)

@@ -7,12 +7,19 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from sqlalchemy import Connection
 from tests.embedded.world import World, until
 
 from glidepath.embedded.records import attempt_folder
-from glidepath.pilot.remains import left_by, started
+from glidepath.embedded.server import PoolServer
+from glidepath.embedded.workers import all_workers
+from glidepath.pilot.remains import left_by, machine, started
+from glidepath.store.engine import Store, StoreUnwritable
 from glidepath.store.job import How, JobState
 
 SERVER = """
@@ -28,6 +35,22 @@ with open_store(sys.argv[2]) as store:
     sys.stdin.read()
     server.stop()
 """
+
+
+class FullDisk:
+    """The store, as it is while the disk is full."""
+
+    def __init__(self, store: Store) -> None:
+        self.full = False
+        self._store = store
+
+    def read(self) -> AbstractContextManager[Connection]:
+        return self._store.read()
+
+    def write(self) -> AbstractContextManager[Connection]:
+        if self.full:
+            raise StoreUnwritable("the disk is full")
+        return self._store.write()
 
 
 def kill(world: World, name: str) -> None:
@@ -164,3 +187,50 @@ def test_a_new_process_of_a_dead_pilots_name_starts_clean(world: World) -> None:
     world.serve()
     (ended,) = world.over(job)
     assert (ended.state, ended.attempt, ended.losses) == (JobState.DONE, 2, 1)
+
+
+@pytest.mark.parametrize(
+    "trick", ["mkdir ../exit.json", "mkfifo ../exit.json", "ln -s /dev/zero ../exit.json"]
+)
+def test_a_job_that_tampers_with_its_own_record_hurts_nobody(world: World, trick: str) -> None:
+    world.pilot("p1")
+    job = world.submit("sh", "-c", f"{trick}; echo up; test $GLIDEPATH_ATTEMPT = 2 || exec sleep 600")
+    world.output(job, "up")
+    kill(world, "p1")
+    world.pilot("p2")
+    assert world.over(job)[0].attempt == 2
+    assert world.over(world.submit("true"))[0].state is JobState.DONE
+
+
+def test_while_the_store_cannot_be_written_jobs_go_on_and_nothing_is_lost_or_repeated(
+    world: World, tmp_path: Path
+) -> None:
+    world.stop_serving()
+    full = FullDisk(world.store)
+    server = world.server = PoolServer(full, world.home, ["here"], clock=world.clock)
+    server.start()
+    mark = tmp_path / "marks"
+    world.pilot("p1")
+    job = world.submit("sh", "-c", f"echo up; sleep 0.5; echo x >> {mark}")
+    world.output(job, "up")
+    full.full = True
+    until("it has run", lambda: marks(mark))
+    until("the trouble is told", lambda: server.trouble == "the disk is full")
+    assert world.jobs.get(job).state is JobState.RUNNING
+    full.full = False
+    assert world.over(job)[0].state is JobState.DONE
+    until("all is well", lambda: not server.trouble)
+    assert (marks(mark), world.jobs.get(job).attempt) == (["x"], 1)
+
+
+def test_a_worker_of_another_machine_is_never_taken_for_dead(world: World) -> None:
+    world.pilot("p1")
+    world.over(world.submit("true"))
+    with world.store.read() as conn:
+        (worker,) = all_workers(conn)
+    here = machine()
+    gone = replace(worker, pid=1, pid_start="0")
+    assert worker.may_live(here)
+    assert not gone.may_live(here)
+    assert replace(gone, machine="elsewhere 123").may_live(here)
+    assert not replace(worker, machine=f"{here.split()[0]} another-boot").may_live(here)

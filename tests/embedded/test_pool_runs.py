@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import signal
+import socket
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from tests.embedded.world import World, until
 
 from glidepath.core.quantity import Resources
+from glidepath.embedded.records import attempt_folder, exit_record
+from glidepath.embedded.server import socket_path
+from glidepath.embedded.wire import line_of
 from glidepath.embedded.workers import all_workers
 from glidepath.pilot.remains import started
-from glidepath.store.job import How, JobState
+from glidepath.store.job import How, JobSpec, JobState
 
 
 def test_two_pilots_run_jobs_of_two_shapes_with_logs_and_exit_codes(world: World) -> None:
@@ -180,3 +186,67 @@ def test_without_a_server_a_pilot_leaves_after_its_patience(world: World) -> Non
     world.pilot("p1", "--silence-s", "1")
     summary = world.ended("p1")
     assert (summary["why"], summary["ok"]) == ("silence", False)
+
+
+def test_hostile_arguments_reach_the_program_verbatim_and_nothing_else(world: World) -> None:
+    hostile = [
+        "$(touch owned)",
+        "`touch owned`",
+        "; touch owned",
+        "a\"b'c",
+        "new\nline",
+        "\x1b[2J",
+        "\u202e",
+        "-n",
+    ]
+    world.pilot("p1")
+    job = world.submit("printf", "%s|", *hostile)
+    world.over(job)
+    assert world.log(job) == "".join(f"{arg}|" for arg in hostile)
+    assert sorted(path.name for path in attempt_folder(world.home, job, 1).rglob("*")) == [
+        "exit.json",
+        "stderr",
+        "stdout",
+        "work",
+    ]
+
+
+def test_names_and_owners_are_no_part_of_any_path_or_environment(world: World) -> None:
+    world.pilot("p1")
+    spec = JobSpec("here", "../../o'wner", ("env",), name="../../$(na)me;")
+    job = world.jobs.submit(spec)
+    world.over(job)
+    assert world.jobs.get(job).spec == spec
+    assert "na)me" not in world.log(job)
+    assert [path.name for path in (world.home / "jobs").iterdir()] == [str(job)]
+
+
+def test_a_server_that_falls_silent_does_not_hold_up_a_pilot_told_to_stop(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+    job = {
+        "id": 7,
+        "attempt": 1,
+        "command": [sys.executable, "-c", code],
+        "env": [],
+        "request": [1000, 0, 0, 0],
+    }
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(socket_path(world.home)))
+        listener.listen()
+        listener.settimeout(30)
+        world.pilot("p1")
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(line_of({"re": "hello", "home": str(world.home), "stop": []}))
+            connection.sendall(line_of({"re": "job", "job": {**job, "run_s_max": None}}))
+            out = attempt_folder(world.home, 7, 1) / "stdout"
+            until("the job runs", lambda: out.exists() and out.read_text())
+            told = time.monotonic()
+            world.send("p1", signal.SIGINT)
+            assert world.ended("p1")["unreported"] == 1
+            assert time.monotonic() - told < 8
+    world.close()
+    record = exit_record(world.home, 7, 1, pilot="p1")
+    assert record is not None
+    assert record.how is How.GIVEN_BACK

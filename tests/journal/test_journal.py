@@ -222,17 +222,19 @@ def test_a_full_disk_keeps_nothing_of_the_cycle_and_the_next_one_is_whole(tmp_pa
         assert rows(store, schema.cycles) == failed
 
 
-class LosesAnswers:
-    """A store whose server carries out a commit and dies before it says so."""
+class Unreliable:
+    """A store whose server refuses, or carries out a commit and dies before it says so."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.shown = store.shown
         self.read = store.read
-        self.loses = False
+        self.loses = self.refuses = False
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
+        if self.refuses:
+            raise StoreUnwritable("the disk is full")
         with self.store.write() as connection:
             yield connection
         if self.loses:
@@ -240,7 +242,7 @@ class LosesAnswers:
 
 
 def test_a_write_without_an_answer_may_be_repeated_or_left(store: Store) -> None:
-    lossy = LosesAnswers(store)
+    lossy = Unreliable(store)
     journal = Journal(lossy)  # type: ignore[arg-type]
     keep(journal, 1)
     for number in (2, 5):
@@ -326,6 +328,22 @@ def test_an_ended_pilot_is_recorded_once_and_only_when_it_is_cleared(store: Stor
     )
     Journal(store).acted(2, (Did("remove", "b", Done()),))
     assert [row.ended.name for row in journal.ended()] == ["a", "b", "c"]
+
+
+def test_outcomes_that_could_not_be_written_are_written_with_the_next(store: Store) -> None:
+    unreliable = Unreliable(store)
+    journal = Journal(unreliable)  # type: ignore[arg-type]
+    outcomes = (Did("clear", "a", Done()),)
+    keep(journal, 1, clear("a"))
+    unreliable.refuses = True
+    with pytest.raises(StoreUnwritable):
+        journal.acted(1, outcomes)
+    unreliable.refuses = False
+    assert journal.entry(1).outcomes is None
+    keep(journal, 2)
+    journal.acted(2, ())
+    assert journal.entry(1).outcomes == outcomes
+    assert [row.ended.name for row in journal.ended()] == ["a"]
 
 
 def test_ended_pilots_can_be_read_by_site_and_newest_first(store: Store) -> None:

@@ -183,6 +183,7 @@ def test_reading_where_nothing_is_makes_nothing(tmp_path: Path) -> None:
         ("sqlite:///:memory:", "needs a file"),
         ("sqlite://host/path", "three slashes"),
         ("sqlite:///s.db?mode=ro", "three slashes"),
+        ("sqlite:////home/who?/s.db", "three slashes"),
         ("mysql://u:secret@h/d", "`mysql` is not a kind of store"),
         ("postgresql://u:secret@h:port/d", "is not understood"),
     ],
@@ -224,6 +225,14 @@ def test_a_server_that_goes_away_is_unwritable_and_may_come_back(request: pytest
 def test_any_text_can_be_stored(store: Store, text: str, expected: str) -> None:
     assert storable(text, letters_max=9) == expected
     add(store, text=storable(text, letters_max=9))
+
+
+@pytest.mark.parametrize("name", ["a b", "100%41", "a#b", "ä\n", "'; DROP"])
+def test_any_other_path_is_taken_as_it_is_written(tmp_path: Path, name: str) -> None:
+    with open_store(f"sqlite:///{tmp_path}/{name}/s.db") as store:
+        migrate(store)
+    assert (tmp_path / name / "s.db").stat().st_size > 0
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_nothing_is_left_open(tmp_path: Path) -> None:

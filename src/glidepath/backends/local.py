@@ -296,7 +296,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         text = file.read(FILE_BYTES_MAX + 1)
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError(f"`{path}` is not JSON; move its folder away") from None
     if not isinstance(found, dict):
         raise ValueError(f"`{path}` is not ours; move its folder away")

@@ -213,8 +213,8 @@ def without_actions(plan: Plan[PilotAction], *, books_too: bool = True) -> Plan[
 
     Writing off touches only our own books; `books_too` says whether that is dropped as well.
     """
-    kept = [
-        d if isinstance(d.action, WriteOff) and not books_too else Decision[PilotAction](d.about, d.reason)
+    kept: list[Decision[PilotAction]] = [
+        d if isinstance(d.action, WriteOff) and not books_too else Decision(d.about, d.reason)
         for d in plan.decisions
     ]
     return Plan(plan.cycle, plan.at, tuple(kept), plan.wake_after_s, plan.marks)

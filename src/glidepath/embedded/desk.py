@@ -83,6 +83,11 @@ class Desk:
         self._kept: dict[str, Worker] = {}
         self._stirred = True  # Something may have become claimable since the last look.
         self._job_last = 0
+        self._here = ""
+
+    def _machine(self) -> str:
+        self._here = self._here or remains.machine()
+        return self._here
 
     # Reads that are cheap enough for every few hundred milliseconds.
 
@@ -112,9 +117,10 @@ class Desk:
         now = self._clock.now()
         return any(self._stirred or now - seat.pulled_at >= PULL_WAIT_S for seat in standing)
 
-    def unheard(self) -> list[Worker]:
-        """Workers without a connection: the ones whose process must be looked at."""
-        return [seat.worker for seat in (self._seats or {}).values() if seat.peer is None]
+    def dead(self) -> list[Worker]:
+        """Workers that are not connected and whose process is certainly gone."""
+        unheard = [seat.worker for seat in (self._seats or {}).values() if seat.peer is None]
+        return [worker for worker in unheard if not worker.may_live(self._machine())]
 
     def gone(self, peer: int) -> None:
         for seat in (self._seats or {}).values():
@@ -164,26 +170,37 @@ class Desk:
         assert self._seats is not None
         for (pilot,) in conn.execute(query).all():
             if pilot not in self._seats:
-                never = Instant(0)
-                worker = Worker(
-                    pilot, "", Resources(), Resources(), (), 0, True, never, never, 0, 0, pid=0, pid_start=""
-                )
+                worker = _stray(pilot, self._machine())
                 self._seats[pilot] = Seat(worker, _held(batch.held(pilot)))
 
     def _bury(self, conn: Connection, batch: JobBatch, worker: Worker, turn: Turn) -> None:
         """The jobs of a dead pilot: finished where a durable record says so, lost otherwise."""
         if not remains.sweep(worker.pilot, self._home):
             return  # Something of it still runs: nothing may run a second time. The next turn tries again.
-        assert self._seats is not None
-        records = [
-            exit_record(self._home, job.id, job.attempt, pilot=worker.pilot)
-            for job in batch.held(worker.pilot)
-        ]
-        batch.finish(record for record in records if record is not None)
+        self._finish_recorded(batch, worker.pilot)
         batch.lost(worker.pilot, f"the pilot {worker.pilot} died")
-        forget(conn, worker.pilot)
-        self._seats.pop(worker.pilot, None)
-        self._kept.pop(worker.pilot, None)
+        self._forget(conn, worker.pilot, turn)
+
+    def _finish_recorded(self, batch: JobBatch, pilot: str) -> None:
+        held = batch.held(pilot)
+        records = [exit_record(self._home, job.id, job.attempt, pilot=pilot) for job in held]
+        batch.finish(record for record in records if record is not None)
+
+    def _part(self, conn: Connection, batch: JobBatch, seat: Seat, turn: Turn) -> None:
+        """A leaving pilot may not have been heard to the end: its records count, the rest is given back."""
+        pilot = seat.worker.pilot
+        if not remains.sweep(pilot, self._home):
+            seat.peer, seat.pull = None, None  # Looked at again when the process is gone.
+            return
+        self._finish_recorded(batch, pilot)
+        batch.give_back(pilot, [(job.id, job.attempt) for job in batch.held(pilot)])
+        self._forget(conn, pilot, turn)
+
+    def _forget(self, conn: Connection, pilot: str, turn: Turn) -> None:
+        forget(conn, pilot)
+        if self._seats is not None:
+            self._seats.pop(pilot, None)
+        self._kept.pop(pilot, None)
         self._stirred = turn.changed = True
 
     def _apply(self, conn: Connection, batch: JobBatch, said: Said, turn: Turn) -> None:
@@ -209,11 +226,7 @@ class Desk:
                 self._finish(batch, seat, said.message, turn)
                 self._beat(seat, said.message.beat, turn)
             case Bye():
-                batch.give_back(seat.worker.pilot, list(seat.held))
-                forget(conn, seat.worker.pilot)
-                del self._seats[seat.worker.pilot]
-                self._kept.pop(seat.worker.pilot, None)
-                self._stirred = turn.changed = True
+                self._part(conn, batch, seat, turn)
                 turn.answers.append((said.peer, {"re": "bye"}))
             case _:
                 assert_never(said.message)
@@ -226,7 +239,7 @@ class Desk:
         if hello.pool not in self._pools:
             why = f"the pool is not served here; it is one of {', '.join(sorted(self._pools))}"
         elif old is not None and (old.worker.pid, old.worker.pid_start) != (said.pid, said.pid_start):
-            if remains.lives(old.worker.pid, old.worker.pid_start):
+            if old.worker.may_live(self._machine()):
                 why = f"the name {hello.pilot} is in use by the process {old.worker.pid}"
             else:
                 self._bury(conn, batch, old.worker, turn)
@@ -255,6 +268,7 @@ class Desk:
             jobs_failed=hello.beat.jobs_failed,
             pid=said.pid,
             pid_start=said.pid_start,
+            machine=self._machine(),
         )
         seat = Seat(worker, _held(job for key, job in held.items() if key in hello.holds), said.peer)
         self._seats[hello.pilot] = seat
@@ -319,6 +333,27 @@ class Desk:
                 continue
             keep(conn, worker)
             self._kept[pilot] = worker
+
+
+def _stray(pilot: str, machine: str) -> Worker:
+    """A stand-in that is dead by its number, so that what it ran is swept and settled."""
+    nothing, never = Resources(), Instant(0)
+    return Worker(
+        pilot=pilot,
+        pool="",
+        size=nothing,
+        free=nothing,
+        traits=(),
+        claims=0,
+        draining=True,
+        ends_at=never,
+        heard_at=never,
+        jobs_run=0,
+        jobs_failed=0,
+        pid=0,
+        pid_start="",
+        machine=machine,
+    )
 
 
 def _held(found: Iterable[Job]) -> dict[Key, Resources]:

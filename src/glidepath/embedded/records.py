@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from glidepath.embedded.wire import read_record
-from glidepath.pilot.remains import tail
+from glidepath.pilot.remains import open_plain, tail
 from glidepath.store.job import ExitRecord
 
 RECORD_BYTES_MAX = 64 * 1024
@@ -24,9 +24,9 @@ def exit_record(home: Path, job: int, attempt: int, *, pilot: str) -> ExitRecord
     """The durable record of the attempt; None where there is none of this pilot for it."""
     path = attempt_folder(home, job, attempt) / "exit.json"
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             record = read_record(json.loads(file.read(RECORD_BYTES_MAX)), pilot)
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
     return record if (record.job, record.attempt) == (job, attempt) else None
 

@@ -134,7 +134,7 @@ class PoolServer:
                 if now >= house_at:
                     house_at = now + HOUSEKEEPING_S
                     self._close_silent(now)
-                    dead = [w for w in self._desk.unheard() if not remains.lives(w.pid, w.pid_start)]
+                    dead = self._desk.dead()
                 if now >= look_at:
                     look_at = now + LOOK_S
                     self._carry_out(self._desk.look())

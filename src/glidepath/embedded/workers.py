@@ -13,6 +13,7 @@ from sqlalchemy import Connection, delete, select
 
 from glidepath.core.quantity import Instant, Resources, Traits
 from glidepath.embedded.wire import Beat
+from glidepath.pilot.remains import lives
 from glidepath.store import engine
 from glidepath.store.job_rows import text_of, traits_of, workers
 
@@ -32,6 +33,16 @@ class Worker:
     jobs_failed: int
     pid: int
     pid_start: str
+    machine: str
+
+    def may_live(self, machine: str) -> bool:
+        """Whether its process may still be there, asked on this machine.
+
+        A process of another machine cannot be looked for here, so it may live: unknown is not gone.
+        """
+        if self.machine == machine:
+            return lives(self.pid, self.pid_start)
+        return self.machine.split()[0] != machine.split()[0]  # The same machine, started again since.
 
     def beaten(self, beat: Beat, *, now: Instant) -> Worker:
         """The worker as its latest message describes it."""
@@ -70,6 +81,7 @@ def keep(conn: Connection, worker: Worker) -> None:
         "jobs_failed": worker.jobs_failed,
         "pid": worker.pid,
         "pid_start": worker.pid_start,
+        "machine": worker.machine,
     }
     query = engine.insert(conn, workers).values(row)
     fresh = {key: value for key, value in row.items() if key != "pilot"}
@@ -95,4 +107,5 @@ def _worker(row: Any) -> Worker:
         jobs_failed=row.jobs_failed,
         pid=row.pid,
         pid_start=row.pid_start,
+        machine=row.machine,
     )

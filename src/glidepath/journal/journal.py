@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -35,6 +36,8 @@ from glidepath.store.engine import Store, StoreBroken, StoreUnwritable, insert
 KEYFRAME_EVERY = 64
 # A prune that catches up after a long time must not hold up the loop.
 GROUPS_PRUNED_MAX = 32
+# Nothing is acted on while the plan cannot be written, so few outcomes can ever wait.
+OWED_MAX = 100
 
 _OUTCOMES = coder(tuple[Did, ...])
 _RULES = coder(Rules)
@@ -69,6 +72,7 @@ class Journal:
         self._buckets = rollups.OpenBuckets()
         self._unsure_cycle: int | None = None  # may have been kept by a write that got no answer
         self._last: tuple[Moment, Plan[PilotAction]] | None = None
+        self._owed: deque[tuple[Moment, Plan[PilotAction], tuple[Did, ...]]] = deque(maxlen=OWED_MAX)
 
     def planned(
         self, moment: Moment, snapshot: Snapshot, memory: Memory, *, rules: Rules, plan: Plan[PilotAction]
@@ -112,13 +116,18 @@ class Journal:
         else:
             entry = self.entry(cycle)
             moment, plan = entry.moment, entry.plan
-        if not outcomes and not plan.actions:
+        if outcomes or plan.actions:
+            # What cannot be written now is written with the next: the pilots it ended are never seen again.
+            self._owed.append((moment, plan, outcomes))
+        if not self._owed:
             return
-        body = wire.compressed(_OUTCOMES.encode(outcomes)) if outcomes else b""
         with self.store.write() as connection:
-            of_cycle = update(schema.cycles).where(schema.cycles.c.cycle == cycle)
-            connection.execute(of_cycle.values(outcomes=body))
-            words.record_ended(connection, moment, plan, outcomes)
+            for moment, plan, outcomes in self._owed:
+                body = wire.compressed(_OUTCOMES.encode(outcomes)) if outcomes else b""
+                of_cycle = update(schema.cycles).where(schema.cycles.c.cycle == plan.cycle)
+                connection.execute(of_cycle.values(outcomes=body))
+                words.record_ended(connection, moment, plan, outcomes)
+        self._owed.clear()
 
     def latest(self) -> Entry | None:
         """The newest cycle; None in an empty journal."""

@@ -29,8 +29,8 @@ RECORDS_MAX = 100  # In one message, so that it stays far below what the server 
 LOCK_WAIT_S = 1.0  # Somebody who only looks whether we live holds the lock for an instant.
 TERM_GRACE_S = 5.0
 STOP_GRACE_S = 3.0
-LEAVE_S_MAX = 7.0  # After being told to stop now: gone by then, whatever still hangs.
-BYE_WAIT_S = 3.0
+LEAVE_S_MAX = 6.0  # After being told to stop now: jobs are waited for until then, whatever still hangs.
+BYE_WAIT_S = 1.5
 BEAT_S = 10.0
 ANSWER_S_MAX = 30.0  # A server that owes an answer for longer is taken for gone, and asked again.
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
@@ -151,7 +151,8 @@ class Runner:
                 finally:
                     err.close()
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            why = getattr(error, "strerror", None) or str(error)
+            number = getattr(error, "errno", None)
+            why = os.strerror(number) if number else ascii(error)
             why = "%s could not be started: %s" % (ascii(job.command[0])[:100], why)
             return self.record(job, "not_started", why, exit_code=127)
         self.jobs[job.key] = job
@@ -228,6 +229,8 @@ class Runner:
             pass  # The group is gone, which is all that was wanted.
 
     def stop(self, job: "Job", how: str, grace_s: float) -> None:
+        if job.child is not None and job.child.poll() is not None:
+            return  # It ended by itself just now, and that is what is written down.
         if job.stop_how and job.kill_at is not None and job.kill_at <= time.monotonic() + grace_s:
             return
         if not job.stop_how:

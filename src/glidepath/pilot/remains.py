@@ -5,8 +5,12 @@ Names and numbers come in, the kernel is asked, facts go out. Standard library o
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
+import socket
+import stat
 import time
 from pathlib import Path
 
@@ -16,13 +20,19 @@ SWEEP_PAUSE_S = 0.02
 TAIL_BYTES_MAX = 16 * 1024 * 1024
 
 
+def machine() -> str:
+    """This machine since its last start: a number of a process means something only here and until then."""
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{socket.gethostname()} {boot_id}"
+
+
 def started(pid: int) -> str | None:
     """When the process started, in the kernel's ticks; None when it is gone or only its body is left."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        facts = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = stat.rsplit(b")", 1)[1].split()
+    fields = facts.rsplit(b")", 1)[1].split()
     return None if fields[0] in (b"Z", b"X") else fields[19].decode()
 
 
@@ -63,9 +73,26 @@ def sweep(pilot: str, home: Path) -> bool:
     return False
 
 
+def open_plain(path: Path) -> io.BufferedReader:
+    """A file for reading that is a file: a job may have put a pipe in its place, and a pipe would hang us.
+
+    What is anything else, or cannot be opened because a job forbade it, counts as not there.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENXIO):
+            raise FileNotFoundError(error.errno, "not a readable file", str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "not a file", str(path))
+    return open(descriptor, "rb")
+
+
 def tail(path: Path, *, bytes_max: int) -> str:
     wanted = max(0, min(bytes_max, TAIL_BYTES_MAX))
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - wanted))
         return file.read(wanted).decode("utf-8", "replace")

@@ -140,15 +140,15 @@ def open_store(url: str, *, read_only: bool = False) -> Store:
     """Open and look once, so that a wrong address or a broken file is told before anything starts."""
     parsed = _parsed(url)
     if parsed.get_backend_name() == "sqlite":
-        path = Path(parsed.database or "").absolute()
-        shown = str(path)
+        path = Path(url.removeprefix("sqlite:///")).absolute()  # As written: nobody quotes a path.
+        shown = one_line(path)
         if read_only and not path.exists():
             raise StoreUnreadable(f"there is no store at `{shown}`; `glidepath up` makes one")
         if not read_only:
             _make_file(path)
         engine = _sqlite_engine(path, read_only=read_only)
     else:
-        path, shown = None, parsed.render_as_string(hide_password=True)
+        path, shown = None, one_line(parsed.render_as_string(hide_password=True))
         engine = _postgresql_engine(parsed, read_only=read_only)
     store = Store(engine, shown=shown, path=path, read_only=read_only)
     try:
@@ -186,7 +186,7 @@ def _parsed(url: str) -> URL:
     if parsed.drivername == "sqlite":
         if not parsed.database or parsed.database == ":memory:":
             raise ValueError(f"a store needs a file, or nothing survives a restart; write {URL_FORMS}")
-        if parsed.query or parsed.host:
+        if parsed.host or "?" in url:  # A question mark would cut the path short without a word.
             raise ValueError(f"`sqlite:` takes a path with three slashes and nothing else; write {URL_FORMS}")
         return parsed
     if parsed.drivername in {"postgresql", "postgres", "postgresql+psycopg"}:
@@ -200,7 +200,9 @@ def _make_file(path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise StoreUnwritable(f"the store `{path}` cannot be opened: {error.strerror or error}") from error
+        raise StoreUnwritable(
+            f"the store `{one_line(path)}` cannot be opened: {error.strerror or error}"
+        ) from error
 
 
 def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:

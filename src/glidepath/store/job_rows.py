@@ -76,6 +76,7 @@ workers = Table(
     Column("jobs_failed", Integer, nullable=False),
     Column("pid", Integer, nullable=False),
     Column("pid_start", Text, nullable=False),
+    Column("machine", Text, nullable=False),
 )
 
 

@@ -158,7 +158,9 @@ def _locked(path: Path, holder: str) -> int | None:
     try:
         fd = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreUnwritable(f"`{_lock_path(path)}` cannot be opened: {error.strerror or error}") from error
+        raise StoreUnwritable(
+            f"`{one_line(_lock_path(path))}` cannot be opened: {error.strerror or error}"
+        ) from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # The name stays when its holder dies; the lock does not, and only the lock counts.
@@ -169,5 +171,7 @@ def _locked(path: Path, holder: str) -> int | None:
         return None
     except OSError as error:
         os.close(fd)
-        raise StoreUnwritable(f"`{_lock_path(path)}` cannot be locked: {error.strerror or error}") from error
+        raise StoreUnwritable(
+            f"`{one_line(_lock_path(path))}` cannot be locked: {error.strerror or error}"
+        ) from error
     return fd

@@ -1,0 +1,143 @@
+"""Offers: the kind of pilot that an offer would start for a shape, or that it cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.leaf_builders import WEST, WEST_BIG, a_shape, an_offer, resources
+from glidepath.core.provision.offer import Kind, Offer, Rules, SiteRules, kind_for
+from glidepath.core.quantity import OfferKey, PoolName, Resources, Shape, SiteName
+
+EIGHT = Resources(8000, 16384, 4096, 2)
+LEAST = Resources(1000, 1024)
+
+
+def fixed(**more: Any) -> Offer:
+    return an_offer(size=EIGHT, **more)
+
+
+def fitted(**more: Any) -> Offer:
+    return an_offer(**{"size": EIGHT, "size_min": LEAST, "step": Resources(2000, 1024, 0, 0), **more})
+
+
+@pytest.mark.parametrize(
+    ("offer", "shape", "size"),
+    [
+        # A fixed offer has one size, however small the job.
+        (fixed(), a_shape(1), EIGHT),
+        (fixed(), Shape(Resources()), EIGHT),
+        (fixed(), Shape(EIGHT), EIGHT),
+        (fixed(), a_shape(8001), None),
+        (fixed(), a_shape(1000, 16385), None),
+        (fixed(), a_shape(disk_mib=4097), None),
+        (fixed(), a_shape(gpus=3), None),
+        # A fitted one is sized from the shape: rounded up, at least the minimum, at most the maximum.
+        (fitted(), a_shape(3000, 5000), Resources(4000, 5120)),
+        (fitted(), a_shape(4000, 5120), Resources(4000, 5120)),
+        (fitted(), a_shape(1, 1), Resources(2000, 1024)),
+        (fitted(), Shape(Resources()), Resources(2000, 1024)),
+        (fitted(), a_shape(7000, 16000, disk_mib=77, gpus=2), Resources(8000, 16384, 77, 2)),
+        (fitted(), Shape(EIGHT), EIGHT),
+        (fitted(), a_shape(8001), None),
+        (fitted(), a_shape(1000, 16385), None),
+        (fitted(), a_shape(disk_mib=4097), None),
+        (fitted(), a_shape(gpus=3), None),
+        (fitted(size_min=Resources(9000)), a_shape(), None),
+        (fitted(step=Resources(gpus=2)), a_shape(gpus=1), Resources(1000, 1024, 0, 2)),
+    ],
+)
+def test_size_follows_the_offer(offer: Offer, shape: Shape, size: Resources | None) -> None:
+    assert kind_for(offer, shape) == (None if size is None else Kind(WEST_BIG, size))
+
+
+ROCKY = (("os", "rocky9"),)
+A100 = (("gpu", "a100"),)
+CHOICES = (("gpu", ("a100", "h100")), ("volume", ("cvmfs",)))
+
+
+@pytest.mark.parametrize(
+    ("offer", "wanted", "traits"),
+    [
+        # Offered traits come along with every pilot, and are all that a fixed offer grants.
+        (fixed(traits=ROCKY), (), ROCKY),
+        (fixed(traits=ROCKY), ROCKY, ROCKY),
+        (fixed(traits=ROCKY), (("os", "el7"),), None),
+        (fixed(traits=ROCKY), A100, None),
+        (fixed(choices=CHOICES), A100, None),
+        (fixed(traits=A100, choices=CHOICES), A100, A100),
+        # A fitted one takes the GPU type and the volumes from the shape, out of its choices only.
+        (fitted(traits=ROCKY, choices=CHOICES), (), ROCKY),
+        (fitted(traits=ROCKY, choices=CHOICES), A100, (*A100, *ROCKY)),
+        (fitted(choices=CHOICES), (*A100, ("volume", "cvmfs")), (*A100, ("volume", "cvmfs"))),
+        (fitted(choices=CHOICES), (("gpu", "v100"),), None),
+        (fitted(choices=CHOICES), (("gpu", ""),), None),
+        (fitted(choices=CHOICES), (("volume", "home"),), None),
+        (fitted(choices=CHOICES), (("gpu", "a100"), ("mpi", "yes")), None),
+        (fitted(traits=(("gpu", "v100"),), choices=CHOICES), A100, A100),
+        (fitted(traits=(("gpu", "v100"),), choices=CHOICES), (("gpu", "v100"),), (("gpu", "v100"),)),
+    ],
+)
+def test_traits_are_offered_chosen_or_refused(
+    offer: Offer, wanted: tuple[tuple[str, str], ...], traits: tuple[tuple[str, str], ...] | None
+) -> None:
+    found = kind_for(offer, a_shape(2000, 1024, wanted))
+    assert (found.traits if found else None) == traits
+
+
+@st.composite
+def offers(draw: st.DrawFn) -> Offer:
+    size_min = draw(st.none() | resources(30))
+    step = draw(resources(6))
+    values = st.lists(st.sampled_from(["x", "y", "z"]), unique=True).map(tuple)
+    choices = tuple((key, draw(values)) for key in draw(st.sampled_from([(), ("gpu",), ("gpu", "volume")])))
+    traits = draw(st.sampled_from([(), (("gpu", "x"),), (("os", "x"),), (("gpu", "y"), ("os", "x"))]))
+    return an_offer(size=draw(resources(40)), size_min=size_min, step=step, choices=choices, traits=traits)
+
+
+SHAPES = st.builds(
+    Shape,
+    resources(40),
+    st.dictionaries(st.sampled_from(["gpu", "os", "volume"]), st.sampled_from("xyz")).map(
+        lambda traits: tuple(sorted(traits.items()))
+    ),
+)
+
+
+@given(offers(), SHAPES)
+def test_whatever_kind_is_found_holds_the_job_and_stays_within_the_offer(offer: Offer, shape: Shape) -> None:
+    kind = kind_for(offer, shape)
+    if kind is None:
+        return
+    assert kind.offer == offer.key
+    assert shape.request.fits_in(kind.size)
+    assert kind.size.fits_in(offer.size)
+    assert set(shape.traits) <= set(kind.traits)
+    assert kind.traits == tuple(sorted(kind.traits))
+    if offer.size_min is None:
+        assert (kind.size, kind.traits) == (offer.size, offer.traits)
+    else:
+        assert offer.size_min.fits_in(kind.size)
+        assert kind.size == kind.size.rounded_up(offer.step)
+
+
+@given(offers(), SHAPES)
+def test_a_job_of_the_pilots_own_size_gets_the_same_pilot(offer: Offer, shape: Shape) -> None:
+    kind = kind_for(offer, shape)
+    if kind is not None:
+        again = kind_for(offer, Shape(kind.size, shape.traits))
+        assert again == kind
+
+
+def test_rules_name_every_offer_of_every_site_by_its_key() -> None:
+    east = SiteName("east")
+    one, two, far = an_offer(name="one"), an_offer(name="two"), an_offer(site=east, name="one")
+    rules = Rules((), (SiteRules(WEST, (one, two), (PoolName("p"),)), SiteRules(east, (far,))))
+    assert rules.offers() == {
+        OfferKey("west/one"): one,
+        OfferKey("west/two"): two,
+        OfferKey("east/one"): far,
+    }

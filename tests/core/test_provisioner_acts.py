@@ -1,0 +1,339 @@
+"""Acts: every act of a plan gets one outcome; what hung is unsure, what was not begun was not tried."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from core.leaf_builders import FOUR, POOL, WEST, WEST_BIG, an_ended, an_offer
+from glidepath.calls import Calls, InlineCalls, ThreadCalls
+from glidepath.core.because import Because
+from glidepath.core.cycle import Decision, Did, Done, Failed, Outcome, Plan, Reason, Refused, Unsure
+from glidepath.core.provision.offer import Limits, Rules, SiteRules
+from glidepath.core.provision.pilot import (
+    Clear,
+    Drain,
+    PilotAction,
+    PilotSpec,
+    Submit,
+    Target,
+    Withdraw,
+    WriteOff,
+)
+from glidepath.core.provision.policies.seed import Seed
+from glidepath.core.provision.sight import PoolSlots, SiteListing
+from glidepath.core.quantity import Instant, NodeName, OfferKey, Owner, PilotName, PoolName, SiteName
+from glidepath.ports import Backend, Clock, DemandSource, Pool
+from glidepath.provisioner import REFUSALS_MAX, Doors, Provisioner, SiteActs
+
+EAST = SiteName("east")
+AT = Instant(1000)
+PLENTY_S = 20.0
+
+
+@dataclass
+class FakeSite:
+    """A backend that answers as it is told, and keeps what it was asked."""
+
+    site: SiteName = WEST
+    limit_s: float = PLENTY_S
+    answers: dict[str, Outcome | BaseException | Callable[[], Outcome]] = field(default_factory=dict)
+    otherwise: Outcome = field(default_factory=Done)
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+
+    def _answer(self, verb: str, what: Any) -> Outcome:
+        self.asked.append((verb, what))
+        found = self.answers.get(what.name, self.otherwise)
+        if isinstance(found, BaseException):
+            raise found
+        return found() if callable(found) else found
+
+    def list(self, *, now: Instant) -> SiteListing:
+        return SiteListing(())
+
+    def submit(self, spec: PilotSpec) -> Outcome:
+        return self._answer("submit", spec)
+
+    def withdraw(self, target: Target) -> Outcome:
+        return self._answer("withdraw", target)
+
+    def remove(self, target: Target) -> Outcome:
+        return self._answer("remove", target)
+
+    def drain(self, target: Target) -> Outcome:
+        return self._answer("drain", target)
+
+    def logs(self, name: PilotName, *, bytes_max: int) -> str:
+        raise LookupError(name)
+
+
+def asked_of(site: FakeSite) -> list[str]:
+    return [what.name for _, what in site.asked]
+
+
+class FakePool:
+    name = POOL
+
+    def sources(self) -> tuple[DemandSource, ...]:
+        return ()
+
+    def slots(self, *, now: Instant) -> PoolSlots:
+        return PoolSlots(())
+
+    def join(self) -> tuple[tuple[str, str], ...]:
+        return (("host", "pool.example"),)
+
+
+class StoppedClock:
+    def now(self) -> Instant:
+        return AT
+
+    def wall(self) -> float:
+        return float(AT)
+
+
+CLOCK: Clock = StoppedClock()
+
+
+def shell(*backends: Backend, rules: Rules | None = None, shadow: bool = False, **doors: Any) -> Provisioner:
+    pools: dict[PoolName, Pool] = {POOL: FakePool()}
+    calls: Calls = doors.pop("calls", InlineCalls())
+    made = Doors(pools, {backend.site: backend for backend in backends}, calls, CLOCK, **doors)
+    return Provisioner(made, rules or Rules((), ()), Seed(), shadow)
+
+
+def a_plan(*actions: PilotAction) -> Plan[PilotAction]:
+    return Plan(1, AT, tuple(Decision("it", Reason(Because.ASKED), action) for action in actions), 10)
+
+
+def a_submit(*names: str, **more: Any) -> Submit:
+    row: dict[str, Any] = {"site": WEST, "offer": WEST_BIG, "pool": POOL, "size": FOUR, "traits": ()}
+    row |= {"lifetime_s": 3600, "idle_s": 60, "names": tuple(map(PilotName, names))}
+    return Submit(**{**row, **more})
+
+
+def targets(*names: str) -> tuple[Target, ...]:
+    return tuple(Target(PilotName(name), f"id-{name}") for name in names)
+
+
+EVERYTHING = (
+    Drain(WEST, targets("d1")),
+    Withdraw(WEST, targets("w1", "w2")),
+    Clear(WEST, (an_ended("c1"), an_ended("c2")), ("id-c1", "")),
+    WriteOff(WEST, (an_ended("o1"),)),
+    a_submit("s1", "s2"),
+)
+ACTS = ["drain d1", "withdraw w1", "withdraw w2", "clear c1", "clear c2", "submit s1", "submit s2"]
+
+
+def shown(dids: Iterable[Did]) -> list[str]:
+    return [f"{did.verb} {did.about}" for did in dids]
+
+
+def test_every_act_is_done_in_the_plans_order_and_has_one_outcome() -> None:
+    site = FakeSite()
+    found = shell(site).act(a_plan(*EVERYTHING))
+    assert shown(found) == ACTS
+    assert {did.outcome for did in found} == {Done()}
+    assert site.asked[:5] == [
+        ("drain", Target(PilotName("d1"), "id-d1")),
+        ("withdraw", Target(PilotName("w1"), "id-w1")),
+        ("withdraw", Target(PilotName("w2"), "id-w2")),
+        ("remove", Target(PilotName("c1"), "id-c1")),
+        ("remove", Target(PilotName("c2"), "")),
+    ]
+
+
+def test_a_plan_of_nothing_does_nothing() -> None:
+    site = FakeSite()
+    assert shell(site).act(a_plan()) == ()
+    assert shell(site).act(a_plan(WriteOff(WEST, (an_ended("o1"),)))) == ()
+    assert site.asked == []
+
+
+def test_a_submit_reaches_the_backend_whole() -> None:
+    site = FakeSite()
+    traits = (("os", "rocky9"),)
+    more: dict[str, Any] = {"traits": traits, "owner": Owner("ann"), "avoid": (NodeName("n7"),)}
+    shell(site).act(a_plan(a_submit("s1", **more)))
+    assert site.asked == [
+        (
+            "submit",
+            PilotSpec(
+                name=PilotName("s1"),
+                site=WEST,
+                offer=WEST_BIG,
+                pool=POOL,
+                size=FOUR,
+                traits=traits,
+                lifetime_s=3600,
+                idle_s=60,
+                asked_at=AT,
+                owner=Owner("ann"),
+                avoid=(NodeName("n7"),),
+                join=(("host", "pool.example"),),
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answered", "outcome"),
+    [
+        (Done("already there"), Done("already there")),
+        (Refused("no such account"), Refused("no such account")),
+        (Failed("queue full"), Failed("queue full")),
+        (Unsure("no answer"), Unsure("no answer")),
+        # A call that raised may have been heard: look before asking again.
+        (OSError("connection reset"), Unsure("connection reset")),
+        (TimeoutError(), Unsure("TimeoutError")),
+        (RuntimeError("sbatch exit 1"), Unsure("sbatch exit 1")),
+        (ValueError("odd answer"), Unsure("odd answer")),
+    ],
+)
+def test_each_answer_is_kept_and_spares_the_others(
+    answered: Outcome | BaseException, outcome: Outcome
+) -> None:
+    site = FakeSite(answers=dict.fromkeys(("d1", "w1", "c1", "s1"), answered))
+    found = shell(site).act(a_plan(*EVERYTHING))
+    assert shown(found) == ACTS
+    assert [did.outcome for did in found] == [outcome, outcome, Done(), outcome, Done(), outcome, Done()]
+
+
+def test_after_three_refusals_the_rest_of_the_batch_is_not_tried() -> None:
+    site = FakeSite(otherwise=Refused("no"), answers={"d1": Done(), "s2": Done()})
+    submits = a_submit("s1", "s2", "s3", "s4", "s5"), a_submit("s6")
+    found = shell(site).act(a_plan(*submits, Drain(WEST, targets("d1"))))
+    assert REFUSALS_MAX == 3
+    untried = Failed("not tried after 3 refusals")
+    assert [did.outcome for did in found] == [
+        Refused("no"),
+        Done(),
+        Refused("no"),
+        Refused("no"),
+        untried,
+        untried,
+        Done(),
+    ]
+    assert asked_of(site) == ["s1", "s2", "s3", "s4", "d1"]
+
+
+def test_refused_withdrawals_do_not_stop_anything() -> None:
+    """A pilot that started meanwhile refuses to be withdrawn: that says nothing about the site."""
+    site = FakeSite(answers=dict.fromkeys(("w1", "w2", "w3", "w4"), Refused("it runs")))
+    shell(site).act(a_plan(Withdraw(WEST, targets("w1", "w2", "w3", "w4")), a_submit("s1")))
+    assert asked_of(site) == ["w1", "w2", "w3", "w4", "s1"]
+
+
+def test_refusals_of_one_site_do_not_stop_another() -> None:
+    west, east = FakeSite(otherwise=Refused("no")), FakeSite(EAST)
+    there = a_submit("e1", "e2", site=EAST, offer=OfferKey("east/big"))
+    found = shell(west, east).act(a_plan(a_submit("s1", "s2", "s3", "s4"), there))
+    assert {did.about: did.outcome for did in found if did.about.startswith("e")} == {
+        "e1": Done(),
+        "e2": Done(),
+    }
+    assert asked_of(east) == ["e1", "e2"]
+
+
+def test_nothing_is_done_once_the_cycles_time_is_up() -> None:
+    site = FakeSite()
+    found = shell(site, act_s_max=-1.0).act(a_plan(*EVERYTHING))
+    assert shown(found) == ACTS
+    assert {did.outcome for did in found} == {Failed("not tried: the cycle's time was up")}
+    assert site.asked == []
+
+
+def test_a_process_that_lost_the_store_stops_at_once() -> None:
+    owner = iter([True, True, False])
+    site = FakeSite()
+    found = shell(site, ours=lambda: next(owner, False)).act(a_plan(*EVERYTHING))
+    lost = Failed("not tried: another glidepath owns the store now")
+    assert [did.outcome for did in found] == [Done(), Done(), *[lost] * 5]
+    assert asked_of(site) == ["d1", "w1"]
+
+
+def test_a_shadow_does_nothing_and_says_so() -> None:
+    site = FakeSite()
+    found = shell(site, shadow=True).act(a_plan(*EVERYTHING))
+    assert shown(found) == ACTS
+    assert {did.outcome for did in found} == {Failed("shadow: not done")}
+    assert site.asked == []
+
+
+def test_acts_at_a_site_without_a_backend_are_not_done_and_the_others_are() -> None:
+    site = FakeSite()
+    lost = Drain(EAST, targets("d9"))
+    found = shell(site).act(a_plan(lost, a_submit("s1")))
+    assert {did.about: type(did.outcome) for did in found} == {"d9": Failed, "s1": Done}
+
+
+@pytest.mark.parametrize(
+    ("site_rate", "offer_rate", "pauses"),
+    [
+        (None, None, []),
+        (4, None, [0.25, 0.25]),
+        (None, 2, [0.5, 0.5]),
+        (4, 2, [0.5, 0.5]),
+        (2, 4, [0.5, 0.5]),
+    ],
+)
+def test_submits_keep_to_the_slower_rate_of_site_and_offer(
+    site_rate: int | None, offer_rate: int | None, pauses: list[float]
+) -> None:
+    slept: list[float] = []
+    offer = an_offer(limits=Limits(per_s_max=offer_rate))
+    rules = Rules((), (SiteRules(WEST, (offer,), limits=Limits(per_s_max=site_rate)),))
+    shell(FakeSite(), rules=rules, sleep=slept.append).act(a_plan(a_submit("s1", "s2", "s3")))
+    assert slept == pauses
+
+
+class Hang:
+    """A call that hangs until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.open = threading.Event(), threading.Event()
+
+    def __call__(self) -> Outcome:
+        self.begun.set()
+        assert self.open.wait(PLENTY_S)
+        return Done("late")
+
+
+@pytest.fixture
+def hang() -> Iterator[Hang]:
+    made = Hang()
+    yield made
+    made.open.set()
+
+
+def threads_named(name: str) -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == name]
+
+
+def test_a_hung_act_is_unsure_what_came_before_is_kept_and_the_rest_is_not_tried(hang: Hang) -> None:
+    west = FakeSite(limit_s=0.1, answers={"s2": hang})
+    east = FakeSite(EAST, limit_s=0.1)
+    plan = a_plan(a_submit("s1", "s2", "s3"), Drain(EAST, targets("d1")))
+    found = shell(west, east, calls=ThreadCalls(), act_s_max=0.1).act(plan)
+    assert {did.about: did.outcome for did in found} == {
+        "s1": Done(),
+        "s2": Unsure("no answer in time"),
+        "s3": Failed("not tried in time"),
+        "d1": Done(),
+    }
+    # When the call comes back at last, the cycle's time is up: nothing is done behind the next plan's back.
+    hang.open.set()
+    for thread in threads_named("call site west"):
+        thread.join(PLENTY_S)
+    assert asked_of(west) == ["s1", "s2"]
+
+
+def test_outcomes_of_acts_that_never_ran_are_not_done() -> None:
+    acts = SiteActs(shell(FakeSite()), list(EVERYTHING), AT, deadline=0.0)
+    assert shown(acts.outcomes()) == ACTS
+    assert {did.outcome for did in acts.outcomes()} == {Failed("not tried in time")}

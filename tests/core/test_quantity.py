@@ -1,0 +1,131 @@
+"""Resources are whole, never negative, and compare part by part; a shape has one spelling."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from core.leaf_builders import resources
+from glidepath.core.quantity import Resources, Shape
+
+
+@pytest.mark.parametrize("parts", [(-1, 0, 0, 0), (0, -1, 0, 0), (0, 0, -1, 0), (0, 0, 0, -1)])
+def test_no_part_may_be_negative(parts: tuple[int, int, int, int]) -> None:
+    with pytest.raises(ValueError, match="resources cannot be negative"):
+        Resources(*parts)
+
+
+def test_taking_more_than_there_is_is_a_bug_and_says_so() -> None:
+    with pytest.raises(ValueError, match="resources cannot be negative"):
+        _ = Resources(1000, 10) - Resources(1000, 11)
+
+
+@pytest.mark.parametrize(
+    ("need", "room", "fits"),
+    [
+        (Resources(), Resources(), True),
+        (Resources(1, 2, 3, 4), Resources(1, 2, 3, 4), True),
+        (Resources(2, 2, 3, 4), Resources(1, 9, 9, 9), False),
+        (Resources(1, 3, 3, 4), Resources(9, 2, 9, 9), False),
+        (Resources(1, 2, 4, 4), Resources(9, 9, 3, 9), False),
+        (Resources(1, 2, 3, 5), Resources(9, 9, 9, 4), False),
+    ],
+)
+def test_every_part_must_fit(need: Resources, room: Resources, fits: bool) -> None:
+    assert need.fits_in(room) is fits
+
+
+@pytest.mark.parametrize(
+    ("need", "room", "copies"),
+    [
+        (Resources(1000), Resources(4000), 4),
+        (Resources(1000), Resources(999, 9999, 9999, 9), 0),
+        (Resources(1000, 3000), Resources(48000, 8192), 2),
+        (Resources(gpus=1), Resources(48000, 8192, 0, 3), 3),
+        (Resources(1000, 1, 1, 1), Resources(4000, 9, 9, 0), 0),
+    ],
+)
+def test_the_scarcest_part_says_how_many_copies_fit(need: Resources, room: Resources, copies: int) -> None:
+    assert need.copies_in(room) == copies
+
+
+def test_nothing_has_no_number_of_copies() -> None:
+    with pytest.raises(ValueError, match="an empty request fits any number of times"):
+        Resources().copies_in(Resources(1000))
+
+
+@pytest.mark.parametrize(
+    ("amount", "step", "rounded"),
+    [
+        (Resources(1001, 1, 0, 1), Resources(1000, 1024, 512, 2), Resources(2000, 1024, 0, 2)),
+        (Resources(2000, 2048), Resources(1000, 1024), Resources(2000, 2048)),
+        (Resources(7, 7, 7, 7), Resources(), Resources(7, 7, 7, 7)),
+    ],
+)
+def test_rounding_goes_up_to_a_multiple_of_the_step(
+    amount: Resources, step: Resources, rounded: Resources
+) -> None:
+    assert amount.rounded_up(step) == rounded
+
+
+@given(resources(), resources())
+def test_rounding_up_never_loses_and_never_adds_a_whole_step(amount: Resources, step: Resources) -> None:
+    rounded = amount.rounded_up(step)
+    assert amount.fits_in(rounded)
+    assert rounded.rounded_up(step) == rounded
+    for have, got, by in zip(amount.as_tuple(), rounded.as_tuple(), step.as_tuple(), strict=True):
+        assert got - have < max(1, by)
+
+
+@given(resources(), resources(), resources())
+def test_sums_and_differences_cancel_out(one: Resources, other: Resources, third: Resources) -> None:
+    assert (one + other) - other == one
+    assert one + other == other + one
+    assert (one + other) + third == one + (other + third)
+    assert one.fits_in(one + other)
+
+
+@given(resources(), resources())
+def test_the_largest_holds_both_and_nothing_more(one: Resources, other: Resources) -> None:
+    both = one.largest(other)
+    assert one.fits_in(both)
+    assert other.fits_in(both)
+    assert both.as_tuple() == tuple(map(max, one.as_tuple(), other.as_tuple()))
+
+
+@given(resources(6), resources(40))
+def test_so_many_copies_fit_and_not_one_more(need: Resources, room: Resources) -> None:
+    assume(need)
+    taken = Resources()
+    for _ in range(need.copies_in(room)):
+        taken = taken + need
+    assert taken.fits_in(room)
+    assert not (taken + need).fits_in(room)
+
+
+@given(resources())
+def test_only_an_amount_of_nothing_is_false(amount: Resources) -> None:
+    assert bool(amount) is (amount != Resources())
+
+
+def test_traits_have_one_order_so_that_equal_shapes_are_equal() -> None:
+    with pytest.raises(ValueError, match="traits must be sorted"):
+        Shape(Resources(1000), (("os", "el9"), ("arch", "x86_64")))
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        (Shape(Resources(1000, 2048)), "1 CPU 2GiB"),
+        (Shape(Resources(500, 512, 10240, 2)), "0.5 CPU 512MiB 10GiB disk 2 GPU"),
+        (Shape(Resources(1000, 1024), (("arch", "arm64"), ("os", "el9"))), "1 CPU 1GiB arch=arm64 os=el9"),
+    ],
+)
+def test_a_shape_reads_as_people_would_write_it(shape: Shape, text: str) -> None:
+    assert str(shape) == text
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("xy")), unique_by=lambda t: t[0]))
+def test_sorted_traits_are_taken_whatever_they_are(traits: list[tuple[str, str]]) -> None:
+    assert Shape(Resources(), tuple(sorted(traits))).traits == tuple(sorted(traits))
