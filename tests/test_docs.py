@@ -1,7 +1,7 @@
 """The documents say what the program does: pages are compared with the code, and their commands are run.
 
 A page's ```console blocks run in order in one fresh home. `background` after the word starts a program that
-goes on, `ctrl-c` ends it. A ```toml block that begins with `# file: NAME` is written beside them first.
+goes on, `ctrl-c` ends it, `kill-9` kills it. A ```toml block that begins with `# file: NAME` is a file.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +33,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 
 COMMAND_S_MAX = 60
+PAGE_S_MAX = 240
+PAGES_AT_ONCE = 3
 # What a page shows is sometimes true only after the next cycle; readers are asked again until then.
 SETTLE_S_MAX = 15.0
 POLL_S = 0.3
@@ -55,7 +58,7 @@ class Step:
 
 @dataclass
 class Block:
-    kind: str  # console, background, ctrl-c or file
+    kind: str  # console, background, ctrl-c, kill-9 or file
     steps: list[Step] = field(default_factory=list)
     name: str = ""
     body: str = ""
@@ -117,6 +120,8 @@ class Reader:
             self.start(block.steps[0])
         elif block.kind == "ctrl-c":
             self.stop(block.steps[0].lines if block.steps else ())
+        elif block.kind == "kill-9":
+            self.kill()
         else:
             for step in block.steps:
                 self.do(step)
@@ -178,6 +183,14 @@ class Reader:
         assert code == 0, f"after Ctrl-C it ended with {code}:\n{text}"
         assert not said(text, lines), f"after Ctrl-C it does not say {said(text, lines)}:\n{text}"
 
+    def kill(self) -> None:
+        assert self.running is not None, "nothing runs in the background"
+        self.running.kill()
+        self.running.wait(STOP_S_MAX)
+        self.running = None
+        # Left behind by the killed one; the next is there when it has made its own.
+        (self.home / "status.sock").unlink(missing_ok=True)
+
     def leave(self) -> None:
         """Whatever a page did, nothing of it goes on."""
         if self.running is not None:
@@ -193,13 +206,14 @@ class Reader:
                 os.kill(int(number[0]), signal.SIGKILL)
 
 
-@pytest.fixture
-def person() -> Iterator[Reader]:
+def follow(path: Path) -> None:
+    """All of one page, by a person who leaves nothing behind."""
     # Not `tmp_path`: its long names leave no room for the path of a socket.
     folder = Path(tempfile.mkdtemp(prefix="gp-docs-"))
     reader = Reader(folder)
     try:
-        yield reader
+        for block in blocks_of(path.read_text(encoding="utf-8")):
+            reader.follow(block)
     finally:
         reader.leave()
         shutil.rmtree(folder, ignore_errors=True)
@@ -214,10 +228,44 @@ def pages_with_commands() -> list[Path]:
     return found
 
 
+@pytest.fixture(scope="module")
+def followed(request: pytest.FixtureRequest) -> Iterator[dict[Path, Future[None]]]:
+    """The chosen pages, a few at once: most of their time is waiting."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    chosen = {
+        item.callspec.params["path"]
+        for item in items
+        if item.originalname == test_the_commands_of_a_page_do_what_it_shows.__name__
+    }
+    with ThreadPoolExecutor(PAGES_AT_ONCE) as pool:
+        # The longest first, so that it does not come last and alone.
+        yield {path: pool.submit(follow, path) for path in sorted(chosen, key=_length, reverse=True)}
+
+
+def _length(path: Path) -> int:
+    return path.read_text(encoding="utf-8").count("\n$ ")
+
+
 @pytest.mark.parametrize("path", pages_with_commands(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_commands_of_a_page_do_what_it_shows(path: Path, person: Reader) -> None:
-    for block in blocks_of(path.read_text(encoding="utf-8")):
-        person.follow(block)
+def test_the_commands_of_a_page_do_what_it_shows(path: Path, followed: dict[Path, Future[None]]) -> None:
+    followed[path].result(timeout=PAGE_S_MAX)
+
+
+@pytest.mark.parametrize(
+    ("page", "complaint"),
+    [
+        ("```console\n$ echo here\nthere\n```", "does not print"),
+        ("```console\n$ false\n```", "ended with 1, not 0"),
+        ("```console\n$ true  # exit 2\n```", "ended with 0, not 2"),
+        ("```console background\n$ glidepath up --config nowhere.toml\n```", "it ended early"),
+        ("```console ctrl-c\n```", "nothing runs"),
+    ],
+)
+def test_a_page_that_is_wrong_is_caught(page: str, complaint: str, tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(page + "\n")
+    with pytest.raises(AssertionError, match=complaint):
+        follow(path)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -296,7 +344,7 @@ def test_a_generated_page_is_up_to_date(name: str, made: object) -> None:
 def claims() -> list[tuple[str, str]]:
     """Every proof that requirements.md names: a file and, for tests, the name in it."""
     text = (DOCS / "requirements.md").read_text(encoding="utf-8")
-    tests = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text)
+    tests = re.findall(r"`((?:tests|src/glidepath/conformance)/[\w/]+\.py)(?:::(\w+))?`", text)
     return tests + [(name, "") for name in re.findall(r"`(bench/\w+\.py)`", text)]
 
 
@@ -315,7 +363,9 @@ def test_no_promise_is_without_a_proof() -> None:
     text = (DOCS / "requirements.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| promise")]
     assert len(rows) > 50
-    bare = [row for row in rows if "(missing)" in row or not re.search(r"`(tests|bench|\.ci|Makefile)", row)]
+    bare = [
+        row for row in rows if "(missing)" in row or not re.search(r"`(tests|src|bench|\.ci|Makefile)", row)
+    ]
     assert not bare, "\n" + "\n".join(bare)
 
 

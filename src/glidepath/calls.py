@@ -61,7 +61,8 @@ class ThreadCalls:
             started[name] = self._start(name, call)
         for name, (thread, box) in started.items():
             thread.join(max(0.0, deadline - time.monotonic()))
-            answers[name] = box[0] if box else Answer(error=f"no answer within {limit_s:g} s")
+            silent = f"no answer within {limit_s:g} s" if thread.is_alive() else "the door broke; see the log"
+            answers[name] = box[0] if box else Answer(error=silent)
         return answers
 
     def _start(self, name: str, call: Callable[[], Any]) -> tuple[threading.Thread, list[Answer]]:

@@ -56,8 +56,9 @@ class SteadyClock:
         return self._wall()
 
     def moment(self) -> Moment:
-        mono = self._mono()
-        return Moment(self._wall(), Instant(int(self._offset + mono)), self.boot_id, mono)
+        # The monotonic reading of the whole second itself, or each restart would lose the part behind it.
+        at = Instant(int(self._offset + self._mono()))
+        return Moment(self._wall(), at, self.boot_id, at - self._offset)
 
     def at_wall(self, wall_s: float) -> Instant:
         """The instant at which the wall clock will show this, if it does not jump before then."""

@@ -24,25 +24,7 @@ ERROR_LETTERS_MAX = 200
 
 # All that the standard library and the interpreter raise while foreign code is imported. `SystemExit` is
 # among them because a module that calls `sys.exit` must not end the controller of everyone else.
-IMPORT_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    BufferError,
-    EOFError,
-    ImportError,
-    LookupError,
-    MemoryError,
-    NameError,
-    OSError,
-    ReferenceError,
-    RuntimeError,
-    SyntaxError,
-    SystemExit,
-    TypeError,
-    ValueError,
-    Warning,
-)
+IMPORT_ERRORS = (Exception, SystemExit)
 
 
 class PluginError(Exception):

@@ -18,7 +18,7 @@ from glidepath.core.check import check, without_actions
 from glidepath.core.cycle import (
     Decision,
     Did,
-    Failed,
+    NotTried,
     Outcome,
     Plan,
     Reason,
@@ -44,8 +44,8 @@ from glidepath.core.provision.pilot import (
 from glidepath.core.provision.pressure import Policy
 from glidepath.core.provision.remember import remember
 from glidepath.core.provision.sight import Pause, Snapshot, Window
-from glidepath.core.quantity import Instant, PoolName, SiteName, SourceName
-from glidepath.ports import WORLD_ERRORS, Backend, Clock, Pool
+from glidepath.core.quantity import Instant, PilotName, PoolName, SiteName, SourceName
+from glidepath.ports import WORLD_ERRORS, Backend, Clock, DemandSource, Pool
 
 # A site that says no so often in one cycle has been understood; the rest of the batch is not tried.
 REFUSALS_MAX = 3
@@ -75,6 +75,7 @@ class Provisioner:
     policy: Policy
     shadow: bool = False
     _last_seen: dict[str, Instant] = field(default_factory=dict)
+    _sources_before: dict[PoolName, tuple[DemandSource, ...]] = field(default_factory=dict)
 
     def observe(self, memory: Memory) -> Snapshot:
         doors, now = self.doors, self.doors.clock.now()
@@ -84,7 +85,7 @@ class Provisioner:
         for name in sorted(doors.pools):
             pool = doors.pools[name]
             reads[f"slots {name}"] = partial(pool.slots, now=now)
-            for source in pool.sources():
+            for source in self._sources(pool):
                 key = f"demand {name} {source.name}"
                 demand.append((name, source.name, key))
                 reads[key] = partial(source.demand, offers, now=now)
@@ -100,6 +101,14 @@ class Provisioner:
             windows=doors.windows(),
             pauses=doors.pauses(),
         )
+
+    def _sources(self, pool: Pool) -> tuple[DemandSource, ...]:
+        """The places that hold a pool's jobs; those known before where it cannot say, to be held."""
+        try:
+            self._sources_before[pool.name] = pool.sources()
+        except WORLD_ERRORS as error:
+            log.warning("pool `%s` does not name its sources: %s", pool.name, error)
+        return self._sources_before.get(pool.name, ())
 
     def _sighting(self, key: str, found: Answer, now: Instant) -> Seen[Any] | Unseen:
         if not found.error:
@@ -125,7 +134,9 @@ class Provisioner:
     def act(self, plan: Plan[PilotAction]) -> tuple[Did, ...]:
         """Site by site at the same time; within a site one call after the other, in the plan's order."""
         if self.shadow:
-            return tuple(Did(verb, name, Failed("shadow: not done")) for verb, name in _named(plan.actions))
+            return tuple(
+                Did(verb, name, NotTried("shadow: nothing is done")) for verb, name in _named(plan.actions)
+            )
         by_site: dict[SiteName, list[PilotAction]] = {}
         for action in plan.actions:
             if not isinstance(action, WriteOff):
@@ -161,22 +172,34 @@ class SiteActs:
         self.begun: list[tuple[str, str]] = []
         self.done: dict[tuple[str, str], Outcome] = {}
         self.refusals = 0
+        self.submitted = 0
+        self.pause_s = self._slowest_gap_s()
 
     def run(self) -> None:
         for verb, name, call in self._steps():
+            stopped = self._stopped(verb)
+            if stopped is None and verb == "submit":
+                self._pace(name)
+                stopped = self._stopped(verb)
             self.begun.append((verb, name))
-            self.done[(verb, name)] = self._stopped(verb) or self._one(call)
+            self.done[(verb, name)] = stopped or self._one(call)
             if verb == "submit" and isinstance(self.done[(verb, name)], Refused):
                 self.refusals += 1
 
     def _stopped(self, verb: str) -> Outcome | None:
         if time.monotonic() > self.deadline:
-            return Failed("not tried: the cycle's time was up")
+            return NotTried("the cycle's time was up")
         if not self.shell.doors.ours():
-            return Failed("not tried: another glidepath owns the store now")
+            return NotTried("another glidepath owns the store now")
         if verb == "submit" and self.refusals >= REFUSALS_MAX:
-            return Failed(f"not tried after {REFUSALS_MAX} refusals")
+            return NotTried(f"the site refused {REFUSALS_MAX} others")
         return None
+
+    def _pace(self, name: str) -> None:
+        """The gap that the rate per second asks for, after every submit but the first at this site."""
+        if self.submitted and self.pause_s:
+            self.shell.doors.sleep(self.pause_s)
+        self.submitted += 1
 
     @staticmethod
     def _one(call: Callable[[], Outcome]) -> Outcome:
@@ -191,12 +214,9 @@ class SiteActs:
             if backend is None:
                 continue
             match action:
-                case Submit():
-                    pause_s = self._pause_s(action)
-                    for place, spec in enumerate(self._specs(action)):
-                        if place and pause_s:
-                            self.shell.doors.sleep(pause_s)
-                        yield "submit", spec.name, partial(backend.submit, spec)
+                case Submit(names=names):
+                    for name in names:
+                        yield "submit", name, partial(self._submit, backend, action, name)
                 case Withdraw(_, pilots):
                     for t in pilots:
                         yield "withdraw", t.name, partial(backend.withdraw, t)
@@ -209,19 +229,14 @@ class SiteActs:
                 case WriteOff():
                     pass
 
-    def _pause_s(self, submit: Submit) -> float:
-        site = next((site for site in self.shell.rules.sites if site.name == submit.site), None)
-        rates = [site.limits.per_s_max] if site else []
-        rates += (
-            [offer.limits.per_s_max for offer in site.offers if offer.key == submit.offer] if site else []
-        )
-        slowest = min((rate for rate in rates if rate), default=0)
-        return 1 / slowest if slowest else 0.0
-
-    def _specs(self, submit: Submit) -> Iterable[PilotSpec]:
+    def _submit(self, backend: Backend, submit: Submit, name: PilotName) -> Outcome:
         pool = self.shell.doors.pools.get(submit.pool)
-        for name in submit.names:
-            yield PilotSpec(
+        try:
+            join = pool.join() if pool else ()
+        except WORLD_ERRORS as error:
+            return NotTried(f"the pool does not say how to join it: {error}")
+        return backend.submit(
+            PilotSpec(
                 name=name,
                 site=submit.site,
                 offer=submit.offer,
@@ -233,14 +248,25 @@ class SiteActs:
                 asked_at=self.at,
                 owner=submit.owner,
                 avoid=submit.avoid,
-                join=pool.join() if pool else (),
+                join=join,
             )
+        )
+
+    def _slowest_gap_s(self) -> float:
+        """One second by the smallest rate that any limit of this site or of the offers asked for sets."""
+        asked = {action.offer for action in self.actions if isinstance(action, Submit)}
+        here = {action.site for action in self.actions}
+        sites = [site for site in self.shell.rules.sites if site.name in here]
+        rates = [site.limits.per_s_max for site in sites]
+        rates += [offer.limits.per_s_max for site in sites for offer in site.offers if offer.key in asked]
+        slowest = min((rate for rate in rates if rate), default=0)
+        return 1 / slowest if slowest else 0.0
 
     def outcomes(self) -> list[Did]:
         """One for each act of the plan; what was begun and not answered is unsure, the rest was not tried."""
         rows = []
         for act in _named(self.actions):
-            silent: Outcome = Failed("not tried in time")
+            silent: Outcome = NotTried("there was no time, or there is no backend for this site")
             if act in self.begun:
                 silent = Unsure("no answer in time")
             rows.append(Did(*act, self.done.get(act, silent)))

@@ -265,6 +265,7 @@ class Up:
             if self.server is not None:
                 self.server.stop()
             self.status.stop()
+            self._close_doors()
         return 0
 
     def _serve_pools(self, embedded: list[str]) -> None:
@@ -280,6 +281,8 @@ class Up:
         partition = partitions_of(self.settings)[0][0]
         specs = sample_jobs(partition, getpass.getuser())
         JobStore(self.store, self.clock).submit_many(specs)
+        if self.server is not None:
+            self.server.wake()
         self.view.say(f"submitted {len(specs)} sample jobs of two shapes")
 
     def _loop(self) -> None:
@@ -318,7 +321,9 @@ class Up:
                 counts = {state.value: count for state, count in store.counts().items()}
         except StoreError as error:
             trouble = trouble or f"the job store cannot be read: {error}"
-        if self.server is not None and self.server.trouble:
+        if self.server is not None and not self.server.alive:
+            trouble = trouble or "the pool server has died; restart glidepath, pilots and jobs carry on"
+        elif self.server is not None and self.server.trouble:
             trouble = trouble or f"the pool: {self.server.trouble}"
         return Frame(time.time(), cycle.plan, self.memory, cycle.outcomes, jobs, counts, trouble)
 
@@ -370,6 +375,8 @@ class Up:
             except (PluginError, ValueError, OSError) as error:
                 self._note("configuration refused", f"the old one stays in force: {error}")
                 return False
+            provisioner.doors.calls = self.provisioner.doors.calls  # A door that hangs stays known.
+            self._close_doors()
             self.settings, self.provisioner = found.settings, provisioner
             self._note("configuration taken up", ", ".join(str(file) for file in found.files))
             return True
@@ -377,6 +384,12 @@ class Up:
             "configuration refused", "the old one stays in force; " + "; ".join(map(str, found.problems))
         )
         return False
+
+    def _close_doors(self) -> None:
+        for pool in self.provisioner.doors.pools.values():
+            close = getattr(pool, "close", None)
+            if close is not None:
+                close()
 
     def _note(self, kind: str, text: str) -> None:
         self.view.say(f"{kind}: {text}")

@@ -133,7 +133,6 @@ ended:       2027-01-15T08:00:08Z
 exit:        3
 age:         1m
 ran:         3s
-time limit:  1h
 losses:      0 of 3 allowed
 command:     sh -c 'exit 3'
 variables:   TOKEN

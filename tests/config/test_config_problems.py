@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from glidepath.config import ConfigError
 from glidepath.plugins import BACKENDS, POLICIES
 
-DURATIONS = "`90s`, `15m`, `2h`, `1d`, `1h30m`, `HH:MM:SS` or `D-HH:MM:SS`"
+DURATIONS = "`90s`, `15m`, `2h`, `1d`, `1w`, `1h30m`, `HH:MM:SS` or `D-HH:MM:SS`"
 SIZES = "`512MiB`, `4GiB`, `1TiB`, or `4GB` for powers of ten"
 NAME = (
     "is not a usable name; write up to 40 small letters, digits and `-`, with a letter or digit at both ends"

@@ -36,6 +36,7 @@ deadline = "3s"
 [pilots]
 withdraw_after = "4s"
 left_min = "5s"
+join_slack = "7s"
 useful_min = "6s"
 
 [policy]
@@ -159,6 +160,7 @@ RULES = Rules(
     cycle_s_max=2,
     withdraw_after_s=4,
     left_s_min=5,
+    slack_s=7,
     useful_s_min=6,
     limits=Limits(1, 2, 3, 4),
 )

@@ -92,6 +92,21 @@ def test_a_bug_of_a_door_is_not_taken_for_the_worlds_failure() -> None:
         answer(lambda: 1 // 0)
 
 
+# The thread's traceback is meant to reach the log of the process, and pytest turns that into a warning.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_door_that_breaks_says_so_and_is_not_taken_for_a_slow_one(gate: Gate) -> None:
+    calls = ThreadCalls()
+    doors = {"broken": raises(KeyError("uid")), "slow": gate, "good": lambda: 7}
+    found = calls.gather(doors, limit_s=0.5)
+    assert found == {
+        "broken": Answer(error="the door broke; see the log"),
+        "slow": Answer(error="no answer within 0.5 s"),
+        "good": Answer(7),
+    }
+    # Its thread is dead, so it may be asked again.
+    assert calls.gather({"broken": lambda: 8}, limit_s=PLENTY_S) == {"broken": Answer(8)}
+
+
 def test_threads_run_at_the_same_time() -> None:
     both = threading.Barrier(2, timeout=PLENTY_S)
     found = ThreadCalls().gather({"a": both.wait, "b": both.wait}, limit_s=PLENTY_S)

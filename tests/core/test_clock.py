@@ -104,6 +104,42 @@ def test_a_moment_holds_every_clock() -> None:
     assert clock.moment() == Moment(5051.0, Instant(5001), "boot-a", 101.0)
 
 
+def test_a_moment_is_of_the_whole_second_on_every_steady_clock() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    machine.passes(1.75)
+    assert clock.moment() == Moment(5001.75, Instant(5001), "boot-a", 101.0)
+
+
+@pytest.mark.parametrize("gap_s", [0.25, 0.5, 0.875, 1.75, 7.125])
+def test_a_hundred_restarts_in_one_boot_lose_nothing(gap_s: float) -> None:
+    machine = Machine(wall_s=1.7e9 + 0.375)
+    steady = machine.clock()
+    clock = machine.clock(steady.moment())
+    for _ in range(100):
+        machine.passes(gap_s)
+        kept = clock.moment()
+        machine.passes(gap_s)
+        clock = machine.clock(kept)
+        assert clock.now() == steady.now()
+
+
+@given(st.floats(0, 2e9), st.lists(st.floats(0.001, 1000), max_size=30))
+def test_a_clock_restarted_often_stays_with_one_that_never_was(wall_s: float, gaps: list[float]) -> None:
+    machine = Machine(wall_s=wall_s)
+    steady = machine.clock()
+    clock = machine.clock()
+    for gap_s in gaps:
+        kept = clock.moment()
+        machine.passes(gap_s)
+        machine.wall_s += 3600
+        clock = machine.clock(kept)
+        # Halves of a second: the last bit of a float may fall on either side of a whole one.
+        assert abs(clock.now() - steady.now()) <= 1
+    machine.passes(0.5)
+    assert abs(clock.at_wall(machine.wall_s) - steady.at_wall(machine.wall_s)) <= 1
+
+
 @pytest.mark.parametrize("jump_s", [-4000.0, 0.0, 86400.0])
 @pytest.mark.parametrize("ahead_s", [-100.0, 0.0, 3600.0])
 def test_a_wall_time_becomes_the_instant_at_which_the_wall_clock_will_show_it(

@@ -41,6 +41,15 @@ def test_a_group_that_only_runs_waits_for_nothing_and_has_no_age() -> None:
     assert found == (Demand(POOL, SMALL, 0, running=2),)
 
 
+def test_a_run_time_of_nothing_is_no_stated_run_time() -> None:
+    """Two groups would have one name, and neither would be known to end."""
+    jobs = [a_job(run_s_max=0), a_job(run_s_max=None, running=True), a_job(run_s_max=1)]
+    assert grouped(POOL, jobs, []) == (
+        Demand(POOL, SMALL, 1, 1, Instant(0), ((ANN, 1),)),
+        Demand(POOL, SMALL, 1, 0, Instant(0), ((ANN, 1),), 1),
+    )
+
+
 def test_offers_that_fit_are_named_in_a_fixed_order_fixed_and_fitted() -> None:
     offers = [
         an_offer(name="zeta"),
@@ -58,6 +67,8 @@ def test_offers_that_fit_are_named_in_a_fixed_order_fixed_and_fitted() -> None:
     ("demand", "name"),
     [
         (Demand(POOL, SMALL, 1), "pool: 1 CPU 1GiB"),
+        (Demand(POOL, a_shape(1000, 1060), 1), "pool: 1 CPU 1060MiB"),
+        (Demand(POOL, a_shape(1001, 1024), 1), "pool: 1.001 CPU 1GiB"),
         (Demand(PoolName("osg"), LARGE, 1, run_s_max=3600), "osg: 6 CPU 1GiB run<=3600s"),
     ],
 )
@@ -67,11 +78,11 @@ def test_a_group_is_named_by_pool_shape_and_run_time(demand: Demand, name: str) 
 
 JOBS = st.builds(
     JobAd,
-    st.sampled_from([SMALL, LARGE, a_shape(2000), a_shape(traits=(("os", "el9"),))]),
+    st.sampled_from([SMALL, LARGE, a_shape(1000, 1060), a_shape(traits=(("os", "el9"),))]),
     st.sampled_from([ANN, BOB, Owner("cay")]),
     st.booleans(),
     st.integers(0, 100).map(Instant),
-    st.sampled_from([None, 600, 3600]),
+    st.sampled_from([None, 0, 600, 3600]),
 )
 
 
@@ -80,9 +91,10 @@ def test_no_job_is_lost_or_counted_twice_whatever_the_order(jobs: list[JobAd], c
     found = grouped(POOL, jobs, [an_offer()])
     assert sum(group.idle for group in found) == sum(not job.running for job in jobs)
     assert sum(group.running for group in found) == sum(job.running for job in jobs)
-    assert len({(group.shape, group.run_s_max) for group in found}) == len(found)
+    assert len({group.name for group in found}) == len(found)
     for group in found:
-        mine = [j for j in jobs if not j.running and (j.shape, j.run_s_max) == (group.shape, group.run_s_max)]
+        alike = [j for j in jobs if (j.shape, j.run_s_max or None) == (group.shape, group.run_s_max)]
+        mine = [j for j in alike if not j.running]
         assert group.idle == len(mine)
         assert sum(count for _, count in group.owners) == group.idle
         assert group.oldest_at == min((job.queued_at for job in mine), default=None)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.builders import NOW, later, memory, picture_of, rules, site, snapshot
 from core.leaf_builders import WEST, some_rules
 from glidepath.core.provision.health import (
     OPENINGS_MAX,
@@ -19,7 +20,7 @@ from glidepath.core.provision.health import (
     shrunk,
 )
 from glidepath.core.provision.memory import Health, NodeHealth
-from glidepath.core.quantity import Instant, NodeName
+from glidepath.core.quantity import Instant, NodeName, SiteName
 
 RULES = some_rules(failures_max=3, backoff_s=60, backoff_s_max=3600, refused_s=600)
 NODE_RULES = some_rules(node_failures_max=3, quarantine_s=3600)
@@ -87,6 +88,19 @@ def test_each_failed_probe_doubles_the_wait_up_to_the_bound() -> None:
     assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
 
 
+@pytest.mark.parametrize("whole_site", [False, True])
+@pytest.mark.parametrize(("now", "reopened"), [(1599, False), (1600, True), (9999, True)])
+def test_a_failed_probe_reopens_the_breaker_however_few_failures_came_before(
+    now: int, reopened: bool, whole_site: bool
+) -> None:
+    """A refusal opens with one failure; a probe that fails is no first failure of a healthy offer."""
+    refused = after_refusal(NEW, "no such account", Instant(1000), RULES)
+    health = failed(refused, 1, now, whole_site=whole_site)
+    assert gate(health, Instant(now)) is Gate.OPEN
+    assert (health.failures, health.openings) == (2, 2 if reopened else 1)
+    assert health.retry_at == (now + 2 * RULES.backoff_s if reopened else 1600)
+
+
 def test_a_thousand_openings_stay_within_the_bound() -> None:
     health, now = NEW, 0
     for _ in range(1000):
@@ -105,6 +119,7 @@ def test_no_history_waits_longer_than_the_bounds_and_a_join_always_closes(
     health, now, in_a_row = NEW, 0, 0
     for after_s, event in history:
         now += after_s
+        before = gate(health, Instant(now))
         if event == "join":
             health, in_a_row = after_join(health, 30), 0
             assert gate(health, Instant(now)) is Gate.CLOSED
@@ -114,7 +129,7 @@ def test_no_history_waits_longer_than_the_bounds_and_a_join_always_closes(
             health, in_a_row = after_refusal(health, "no", Instant(now), RULES), in_a_row + 1
             assert gate(health, Instant(now)) is Gate.OPEN
         assert health.failures == in_a_row
-        if in_a_row >= RULES.failures_max:
+        if in_a_row >= RULES.failures_max or (event != "join" and before is not Gate.CLOSED):
             assert gate(health, Instant(now)) is Gate.OPEN
         if health.retry_at is not None:
             assert health.retry_at - now <= max(RULES.backoff_s_max, RULES.refused_s)
@@ -181,13 +196,41 @@ def test_a_node_is_quarantined_only_when_it_is_to_blame(
     node = NodeHealth(WEST, NodeName("n7"), before)
     found = node_after_failure(node, "disk", Instant(1000), NODE_RULES, site_failures=site_failures)
     expected = None if until is None else Instant(until)
-    assert found == NodeHealth(WEST, NodeName("n7"), before + 1, expected, "disk")
+    assert found == NodeHealth(WEST, NodeName("n7"), before + 1, expected, "disk", Instant(1000))
 
 
 def test_a_quarantine_stands_when_the_next_failure_blames_others() -> None:
     node = NodeHealth(WEST, NodeName("n7"), 3, Instant(5000))
     found = node_after_failure(node, "disk", Instant(4000), NODE_RULES, site_failures=100)
-    assert found.until == 5000
+    assert (found.until, found.at) == (5000, 4000)
+
+
+@pytest.mark.parametrize(
+    ("until", "failed_at", "later_s", "known"),
+    [
+        (None, NOW, 3599, True),
+        (None, NOW, 3600, False),  # Never that bad, and quiet for as long as a quarantine takes.
+        (None, NOW - 3599, 0, True),
+        (None, NOW - 3600, 0, False),
+        (NOW + 60, NOW, 59, True),  # A quarantine has an end of its own.
+        (NOW + 60, NOW, 60, False),
+        (NOW + 9999, NOW - 9999, 0, True),
+    ],
+)
+def test_a_node_is_forgotten_when_it_was_quiet_for_long_enough(
+    until: int | None, failed_at: int, later_s: int, known: bool
+) -> None:
+    """Three failures in a year are not three in a row."""
+    expected = None if until is None else Instant(until)
+    node = NodeHealth(WEST, NodeName("n7"), 2, expected, "disk", Instant(failed_at))
+    under = rules(site("west", quarantine_s=3600))
+    seen = picture_of(later(snapshot(), later_s), memory(nodes=(node,)), under)
+    assert list(seen.nodes.values()) == ([node] if known else [])
+
+
+def test_the_nodes_of_a_site_that_is_no_longer_configured_are_forgotten() -> None:
+    node = NodeHealth(SiteName("east"), NodeName("n7"), 2, at=NOW)
+    assert picture_of(snapshot(), memory(nodes=(node,))).nodes == {}
 
 
 def test_a_long_message_of_a_site_is_cut_before_it_is_remembered() -> None:

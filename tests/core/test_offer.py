@@ -46,7 +46,12 @@ def fitted(**more: Any) -> Offer:
         (fitted(), a_shape(1000, 16385), None),
         (fitted(), a_shape(disk_mib=4097), None),
         (fitted(), a_shape(gpus=3), None),
-        (fitted(size_min=Resources(9000)), a_shape(), None),
+        # Where a step leads over the maximum, the maximum is the last size.
+        (fitted(step=Resources(3000, 10_000)), a_shape(7000, 11_000), Resources(8000, 16_384)),
+        (fitted(step=Resources(gpus=3)), a_shape(gpus=1), Resources(1000, 1024, 0, 2)),
+        (fitted(step=Resources(99_000, 99_999)), a_shape(), Resources(8000, 16_384)),
+        (fitted(step=Resources(3000)), a_shape(8001), None),
+        (fitted(size_min=Resources(9000)), a_shape(), Resources(8000, 1024)),
         (fitted(step=Resources(gpus=2)), a_shape(gpus=1), Resources(1000, 1024, 0, 2)),
     ],
 )
@@ -120,8 +125,17 @@ def test_whatever_kind_is_found_holds_the_job_and_stays_within_the_offer(offer: 
     if offer.size_min is None:
         assert (kind.size, kind.traits) == (offer.size, offer.traits)
     else:
-        assert offer.size_min.fits_in(kind.size)
-        assert kind.size == kind.size.rounded_up(offer.step)
+        assert offer.size_min.smallest(offer.size).fits_in(kind.size)
+        parts = (kind.size, kind.size.rounded_up(offer.step), offer.size)
+        for got, stepped, most in zip(*(part.as_tuple() for part in parts), strict=True):
+            assert got in (stepped, most)
+
+
+@given(offers(), SHAPES)
+def test_a_job_that_fits_the_offers_maximum_is_never_turned_away_for_its_size(
+    offer: Offer, shape: Shape
+) -> None:
+    assert (kind_for(offer, Shape(shape.request)) is not None) is shape.request.fits_in(offer.size)
 
 
 @given(offers(), SHAPES)

@@ -118,8 +118,8 @@ def heard_of(old: PilotPhase, *, joined: bool) -> set[PilotPhase]:
     return (listed | unlisted | {P.UNKNOWN, P.GONE, P.DONE}) - {old}
 
 
-# Idle and busy are reached only by joining; the phases before that only without. A pilot that drains is not
-# in this list: its pool may take the draining back, see the table's own words on late reports.
+# Idle and busy are reached only by joining; the phases before that only without. A pilot may drain before it
+# was ever heard in its pool, when its site says that it leaves.
 @pytest.mark.parametrize(
     ("old", "joined"),
     [
@@ -130,10 +130,44 @@ def heard_of(old: PilotPhase, *, joined: bool) -> set[PilotPhase]:
         (P.UNKNOWN, True),
         (P.IDLE, True),
         (P.BUSY, True),
+        (P.DRAINING, True),
+        (P.DRAINING, False),
     ],
 )
 def test_whatever_is_heard_next_moves_along_the_table(old: PilotPhase, joined: bool) -> None:
     assert heard_of(old, joined=joined) <= NEXT[old]
+
+
+@pytest.mark.parametrize(
+    ("new", "joined"),
+    [
+        (P.PENDING, None),
+        (P.STARTING, None),
+        (P.IDLE, 1500),
+        (P.BUSY, 1500),
+        (P.UNKNOWN, None),
+        (P.DONE, None),
+    ],
+)
+def test_a_drain_can_be_called_off(new: PilotPhase, joined: int | None) -> None:
+    track = advanced(a_track(P.DRAINING), new, Instant(1500))
+    assert (track.phase, track.since, track.joined_at) == (new, 1500, joined)
+
+
+FORBIDDEN = [
+    (old, new) for old in PilotPhase for new in PilotPhase if new is not old and new not in NEXT[old]
+]
+
+
+@pytest.mark.parametrize(("old", "new"), FORBIDDEN)
+def test_a_move_outside_the_table_is_a_bug_and_says_so(old: PilotPhase, new: PilotPhase) -> None:
+    with pytest.raises(AssertionError, match=f"p1: {old} cannot become {new}"):
+        advanced(a_track(old), new, Instant(1500))
+
+
+def test_nothing_may_leave_the_end_and_a_joined_pilot_does_not_wait_again() -> None:
+    assert {(old, new) for old in ENDED for new in set(PilotPhase) - {old}} <= set(FORBIDDEN)
+    assert {(old, new) for old in (P.IDLE, P.BUSY) for new in COMING} <= set(FORBIDDEN)
 
 
 def test_the_same_phase_again_changes_nothing() -> None:
@@ -168,6 +202,16 @@ def test_the_first_start_and_the_first_join_are_kept() -> None:
     for at, phase in ((1010, P.STARTING), (1030, P.IDLE), (1060, P.UNKNOWN), (1100, P.BUSY)):
         track = advanced(track, phase, Instant(at))
     assert (track.started_at, track.joined_at, track.since) == (1010, 1030, 1100)
+
+
+def test_a_join_at_instant_zero_is_a_join() -> None:
+    """Simulated time starts at zero: there, too, the seconds out of sight of a joined pilot are idle ones."""
+    track = a_track(since=Instant(0), asked_at=Instant(0))
+    for at, phase in ((0, P.IDLE), (10, P.UNKNOWN), (50, P.GONE)):
+        track = advanced(track, phase, Instant(at))
+    closing = ended(track, "over")
+    assert (track.started_at, track.joined_at) == (0, 0)
+    assert (closing.pending_s, closing.starting_s, closing.idle_s, closing.failed_s) == (0, 0, 50, 0)
 
 
 def test_a_pilot_that_has_not_ended_has_no_closing_statistics() -> None:

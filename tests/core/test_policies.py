@@ -44,6 +44,8 @@ def test_seed_is_the_published_rule(idle: int, waiting: int, rule: str) -> None:
 @pytest.mark.parametrize(
     ("numbers", "idle", "waiting"),
     [
+        ({"nmin": 1}, 1, 1),
+        ({"nmin": 1}, 3, 1),
         ({"nmin": 2}, 1, 1),
         ({"nmin": 2}, 7, 2),
         ({"nmin": 2}, 12, 3),
@@ -58,10 +60,10 @@ def test_the_constants_of_seed_are_settings(numbers: Mapping[str, int], idle: in
 
 
 @pytest.mark.parametrize(
-    "numbers", [{"nmin": -1}, {"divisor": 0}, {"divisor": -4}, {"nmin": -1, "divisor": 0}]
+    "numbers", [{"nmin": 0}, {"nmin": -1}, {"divisor": 0}, {"divisor": -4}, {"nmin": 0, "divisor": 0}]
 )
 def test_seed_refuses_numbers_that_make_no_rule(numbers: Mapping[str, int]) -> None:
-    with pytest.raises(ValueError, match="policy `seed`: `nmin` must be 0 or more and `divisor` 1 or more"):
+    with pytest.raises(ValueError, match="policy `seed`: `nmin` and `divisor` must be 1 or more"):
         seed.policy(numbers)
 
 
@@ -75,7 +77,7 @@ def test_seed_never_wants_more_than_waits_and_something_while_anything_waits(
     assert waiting == (idle if idle < nmin else max(nmin, idle // divisor))
 
 
-@given(st.integers(0, 10**4), st.integers(0, 50), st.integers(1, 50))
+@given(st.integers(0, 10**4), st.integers(1, 50), st.integers(1, 50))
 def test_seed_wants_no_less_when_more_waits(idle: int, nmin: int, divisor: int) -> None:
     rule = Seed(nmin, divisor)
     assert rule.pressure(a_need(idle)).waiting <= rule.pressure(a_need(idle + 1)).waiting

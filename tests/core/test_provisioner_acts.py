@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from core.leaf_builders import FOUR, POOL, WEST, WEST_BIG, an_ended, an_offer
-from glidepath.calls import Calls, InlineCalls, ThreadCalls
+from glidepath.calls import Answer, Calls, InlineCalls, ThreadCalls
 from glidepath.core.because import Because
 from glidepath.core.cycle import Decision, Did, Done, Failed, Outcome, Plan, Reason, Refused, Unsure
 from glidepath.core.provision.offer import Limits, Rules, SiteRules
@@ -337,3 +337,19 @@ def test_outcomes_of_acts_that_never_ran_are_not_done() -> None:
     acts = SiteActs(shell(FakeSite()), list(EVERYTHING), AT, deadline=0.0)
     assert shown(acts.outcomes()) == ACTS
     assert {did.outcome for did in acts.outcomes()} == {Failed("not tried in time")}
+
+
+class ToldLimit(InlineCalls):
+    limit_s = 0.0
+
+    def gather(self, calls: Mapping[str, Callable[[], Any]], *, limit_s: float) -> dict[str, Answer]:
+        self.limit_s = limit_s
+        return super().gather(calls, limit_s=limit_s)
+
+
+def test_a_call_under_way_when_the_time_is_up_gets_its_own_limit_to_end_in() -> None:
+    calls = ToldLimit()
+    backends = FakeSite(limit_s=3.0), FakeSite(EAST, limit_s=5.0), FakeSite(SiteName("idle"), limit_s=99.0)
+    plan = a_plan(a_submit("s1"), Drain(EAST, targets("d1")))
+    shell(*backends, calls=calls, act_s_max=60.0).act(plan)
+    assert calls.limit_s == 65.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -94,6 +96,14 @@ def test_the_largest_holds_both_and_nothing_more(one: Resources, other: Resource
     assert both.as_tuple() == tuple(map(max, one.as_tuple(), other.as_tuple()))
 
 
+@given(resources(), resources())
+def test_the_smallest_fits_into_both_and_leaves_nothing_out(one: Resources, other: Resources) -> None:
+    both = one.smallest(other)
+    assert both.fits_in(one)
+    assert both.fits_in(other)
+    assert both.as_tuple() == tuple(map(min, one.as_tuple(), other.as_tuple()))
+
+
 @given(resources(6), resources(40))
 def test_so_many_copies_fit_and_not_one_more(need: Resources, room: Resources) -> None:
     assume(need)
@@ -114,6 +124,13 @@ def test_traits_have_one_order_so_that_equal_shapes_are_equal() -> None:
         Shape(Resources(1000), (("os", "el9"), ("arch", "x86_64")))
 
 
+@pytest.mark.parametrize("traits", [(("os", "el8"), ("os", "el9")), (("os", "el9"), ("os", "el9"))])
+def test_no_trait_is_named_twice(traits: tuple[tuple[str, str], ...]) -> None:
+    """Of two values for one trait, one would win in silence wherever the traits become a table."""
+    with pytest.raises(ValueError, match="each named once"):
+        Shape(Resources(1000), traits)
+
+
 @pytest.mark.parametrize(
     ("shape", "text"),
     [
@@ -124,6 +141,39 @@ def test_traits_have_one_order_so_that_equal_shapes_are_equal() -> None:
 )
 def test_a_shape_reads_as_people_would_write_it(shape: Shape, text: str) -> None:
     assert str(shape) == text
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        (Shape(Resources(1000, 1060)), "1 CPU 1060MiB"),
+        (Shape(Resources(1001, 1536)), "1.001 CPU 1536MiB"),
+        (Shape(Resources(1000, 1024, 10_241)), "1 CPU 1GiB 10241MiB disk"),
+        (Shape(Resources()), "0 CPU 0MiB"),
+    ],
+)
+def test_a_shape_is_named_without_rounding(shape: Shape, text: str) -> None:
+    assert str(shape) == text
+
+
+AMOUNTS = st.builds(
+    Resources,
+    st.integers(0, 10_000),
+    st.integers(0, 4096) | st.integers(0, 5).map(lambda tib: tib * 1024**2),
+    st.integers(0, 4096),
+    st.integers(0, 3),
+)
+
+
+@given(AMOUNTS, AMOUNTS)
+def test_two_amounts_that_differ_never_read_alike(one: Resources, other: Resources) -> None:
+    """Reasons are kept under these names: two groups of one name would overwrite each other."""
+    assert (str(Shape(one)) == str(Shape(other))) is (one == other)
+
+
+@given(AMOUNTS, st.sampled_from(["cpu_milli", "memory_mib", "disk_mib", "gpus"]))
+def test_the_smallest_difference_shows_in_the_name(amount: Resources, part: str) -> None:
+    assert str(Shape(replace(amount, **{part: getattr(amount, part) + 1}))) != str(Shape(amount))
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("xy")), unique_by=lambda t: t[0]))

@@ -111,6 +111,13 @@ def test_begun_pilots_are_filled_before_another_is_touched() -> None:
     assert shelf.untouched() == {}
 
 
+def test_a_pilot_begun_by_one_group_is_filled_by_the_next() -> None:
+    shelf = stock(*[a_row()] * 3)
+    for _ in range(4):
+        assert shelf.take(POOL, [BIG], ONE, 1, 0) == 1
+    assert shelf.untouched() == {(POOL, BIG): 2}
+
+
 @pytest.mark.parametrize(("jobs", "left"), [(0, 5), (1, 4), (4, 4), (5, 3), (16, 1), (17, 0), (99, 0)])
 def test_untouched_pilots_are_counted(jobs: int, left: int) -> None:
     shelf = stock(*[a_row()] * 5)

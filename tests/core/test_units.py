@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,8 @@ from glidepath.core.units import (
     SIZE_MIB_MAX,
     cpu_milli,
     duration_s,
+    exact_resources,
+    exact_size,
     shown_cpus,
     shown_duration,
     shown_resources,
@@ -135,6 +138,10 @@ def test_sizes_are_read_and_rounded_up(text: str, mib: int) -> None:
         "4,5GiB",
         "4GiBs",
         "4  GiB",
+        "4\tGiB",
+        "4\nGiB",
+        "4\u00a0GiB",
+        "4\u2009GiB",
         "1e3MiB",
         "0x4GiB",
         "4EiB",
@@ -194,6 +201,54 @@ def test_what_is_no_number_of_cpus_is_refused_with_the_accepted_forms(text: str 
 def test_more_than_a_million_cpus_are_refused(text: str | int) -> None:
     with pytest.raises(ValueError, match="is more than a million CPUs"):
         cpu_milli(text)
+
+
+READERS = [(duration_s, DURATION_FORMS), (size_mib, SIZE_FORMS), (cpu_milli, CPU_FORMS)]
+
+
+@pytest.mark.parametrize(("read", "forms"), READERS)
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("5\x1b[31mm", r"`5\x1b[31mm`"),
+        ("5\nm", r"`5\nm`"),
+        ("5\x00m", r"`5\x00m`"),
+        ("5\u202em", r"`5\u202em`"),
+        ("5\ud800m", r"`5\ud800m`"),
+        ("5\U000e0001m", r"`5\U000e0001m`"),
+        ("5é?", "`5é?`"),
+        ("x" * 10_000, f"`{'x' * 40}`"),
+    ],
+)
+def test_what_was_written_is_quoted_short_and_without_control_characters(
+    text: str, shown: str, read: Callable[[str], int], forms: str
+) -> None:
+    with pytest.raises(ValueError) as caught:
+        read(text)
+    assert str(caught.value).startswith(f"{shown} is not ")
+    assert str(caught.value).endswith(forms)
+
+
+@pytest.mark.parametrize(("read", "forms"), READERS)
+@given(text=st.text(max_size=80))
+def test_no_text_breaks_the_line_that_refuses_it(text: str, read: Callable[[str], int], forms: str) -> None:
+    try:
+        read(text)
+    except ValueError as error:
+        assert str(error).isprintable()
+
+
+@pytest.mark.parametrize(("read", "forms"), READERS)
+def test_every_form_that_a_message_names_is_read(read: Callable[[str], int], forms: str) -> None:
+    examples = {"HH:MM:SS": "01:02:03", "D-HH:MM:SS": "1-02:03:04"}
+    named = re.findall(r"`([^`]+)`", forms)
+    assert named
+    for form in named:
+        assert read(examples.get(form, form)) > 0
+
+
+def test_every_unit_of_time_is_named_in_the_message() -> None:
+    assert {form[-1] for form in re.findall(r"`(?:\d+)([a-z])`", DURATION_FORMS)} == set("smhdw")
 
 
 @given(st.text(max_size=60))
@@ -264,6 +319,41 @@ def test_sizes_are_shown_in_the_unit_that_suits(mib: int, text: str) -> None:
 @given(st.integers(0, 1023) | st.integers(1, 1023).map(lambda gib: gib * 1024))
 def test_whole_sizes_survive_being_shown(mib: int) -> None:
     assert size_mib(shown_size(mib)) == mib
+
+
+@pytest.mark.parametrize(
+    ("mib", "text"),
+    [
+        (0, "0MiB"),
+        (1023, "1023MiB"),
+        (1024, "1GiB"),
+        (1060, "1060MiB"),
+        (1536, "1536MiB"),
+        (1024**2, "1TiB"),
+        (1024**2 + 1024, "1025GiB"),
+        (1024**2 + 1, "1048577MiB"),
+    ],
+)
+def test_an_exact_size_is_never_rounded(mib: int, text: str) -> None:
+    assert exact_size(mib) == text
+
+
+@given(st.integers(0, SIZE_MIB_MAX) | st.integers(0, 1024).map(lambda tib: tib * 1024**2))
+def test_exact_sizes_survive_being_shown(mib: int) -> None:
+    assert size_mib(exact_size(mib)) == mib
+
+
+def test_what_is_rounded_to_be_read_is_exact_in_a_name() -> None:
+    one, other = Resources(1000, 1024), Resources(1000, 1060)
+    assert shown_resources(one) == shown_resources(other) == "1 CPU 1GiB"
+    assert (exact_resources(one), exact_resources(other)) == ("1 CPU 1GiB", "1 CPU 1060MiB")
+
+
+@pytest.mark.parametrize(
+    ("milli", "text"), [(0, "0"), (1, "0.001"), (500, "0.5"), (1000, "1"), (1001, "1.001"), (10_010, "10.01")]
+)
+def test_cpus_are_shown_exactly(milli: int, text: str) -> None:
+    assert shown_cpus(milli) == text
 
 
 @given(st.integers(0, 999_999))

@@ -109,13 +109,14 @@ def test_a_pilot_leaves_when_it_has_been_idle(world: World) -> None:
     )
 
 
-def test_a_pilot_at_the_end_of_its_life_gives_its_job_back(world: World) -> None:
+def test_a_job_that_outlives_its_pilot_is_tried_again_but_not_for_ever(world: World) -> None:
     world.pilot("p1", "--lifetime-s", "3")
     job = world.submit("sleep", "600")
     summary = world.ended("p1")
     assert summary["why"] == "lifetime"
     until("the job is queued", lambda: world.jobs.get(job).state is JobState.QUEUED)
-    assert world.jobs.get(job).losses == 0
+    assert world.jobs.get(job).losses == 1
+    assert "end of its lifetime" in world.jobs.get(job).reason
 
 
 def test_a_job_that_could_not_end_in_time_is_not_taken(world: World) -> None:

@@ -46,7 +46,7 @@ kind = "local"
 cpus = 1
 memory = "1GiB"
 disk = "1GiB"
-lifetime = "1h"
+lifetime = "4h"
 idle = "20s"
 limits = {{ live_max = {live_max} }}
 """

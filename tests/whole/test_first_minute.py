@@ -44,7 +44,7 @@ def test_every_kept_decision_is_replayed_exactly_and_another_policy_is_compared(
     assert up("--sample", "--until-idle").wait_end(within_s=120) == 0
     answers = json.loads(glidepath(home, "replay", "--last", "500", "-o", "json"))["items"]
     assert len(answers) >= 10
-    assert {answer["same"] for answer in answers} == {True}
+    assert {answer["equal"] for answer in answers} == {True}
     assert glidepath(home, "replay", "1", "--policy", "seed")
 
 
@@ -115,9 +115,13 @@ def test_with_a_lost_store_pilots_are_adopted_by_label_and_no_limit_is_broken(ho
 
 
 def test_hostile_jobs_reach_no_shell_no_path_and_no_terminal_unescaped(home: Path, up: Up) -> None:
-    evil = "x\n\x1b[31m\u202e$(touch pwned);`id`'\"" + "y" * 150
+    evil = "x\n\x1b[31m\u202e$(touch pwned);`id`'\"" + "y" * 300
     script = ("python3", "-c", "import sys; print(len(sys.argv[1]))", evil)
-    glidepath(home, "job", "submit", "--name", evil, "--mem", "50MiB", "--cpus", "0.1", "--", *script)
+    asked = ("job", "submit", "--mem", "50MiB", "--cpus", "0.1")
+    for name in (evil, "a\u202eb", "y" * 300):
+        told = glidepath(home, *asked, "--name", name, "--", "true", code=2)
+        assert not set(told) & set("\x1b\u202e")
+    glidepath(home, *asked, "--name", "$(touch pwned) `id` ../../x", "--", *script)
     run = up("--until-idle")
     assert run.wait_end(within_s=60) == 0
     assert "\x1b" not in run.text

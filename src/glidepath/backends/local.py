@@ -234,6 +234,17 @@ class LocalBackend:
                 return Done("it was stopped" if number == signal.SIGINT else "it was killed")
         return Failed(f"`{folder.name}` does not end, not even when killed")
 
+    def kill(self, target: Target) -> Outcome:
+        """At once, for the second Ctrl-C: the pilot and all that its jobs left."""
+        folder = self._of(target.name)
+        held, holder = _lock(folder) if folder is not None and folder.exists() else (False, None)
+        if held and holder is not None:
+            _signal(holder, signal.SIGKILL)
+        if folder is not None and _released(folder, KILL_S_MAX):
+            self._sweep(target.name)
+            return Done("it was killed")
+        return Failed(f"`{_plain(target.name)}` does not end, not even when killed")
+
     def _sweep(self, name: str) -> None:
         """What the jobs of a pilot left running must not outlive its removal."""
         if not sweep(name, Path(os.path.realpath(self._home))):

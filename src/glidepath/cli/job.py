@@ -84,9 +84,9 @@ class Submit(Verb):
         "time": {
             "args": ("--time",),
             "type": argument.duration,
-            "default": 3600,
+            "default": None,
             "metavar": "SPAN",
-            "help": "run time limit (default: 1h)",
+            "help": "run time limit; with one, pilots near their end may take the job too (default: none)",
         },
         "retries": {
             "args": ("--retries",),

@@ -41,7 +41,7 @@ def default_settings(cpus: int, memory_mib: int, disk_mib: int) -> Settings:
     return Settings.model_validate(
         {
             "cycle": {"min": "1s", "max": "10s", "deadline": "10s"},
-            "pilots": {"withdraw_after": "10s", "left_min": "1m", "useful_min": "1m"},
+            "pilots": {"withdraw_after": "10s", "left_min": "1m", "join_slack": "1m", "useful_min": "1m"},
             "policy": {"name": "steady", "release_after": "20s"},
             "pools": {"local": local},
             "partitions": {"local": {"pool": "local"}},

@@ -86,6 +86,12 @@ class PilotSettings(Table):
         description="A free pilot with less life left than this counts as no supply, since few jobs would "
         "finish.",
     )
+    join_slack: Duration = Field(
+        default=2 * MINUTE_S,
+        description="What passes of a pilot's life before its first job can start: joining the pool and "
+        "being matched. An offer must outlive a job's stated run time by this much to be asked for it; "
+        "without it a pilot could be started for a job that it can never take.",
+    )
     useful_min: Duration = Field(
         default=15 * MINUTE_S,
         description="A pilot that could live less than this before a maintenance window is not started; "

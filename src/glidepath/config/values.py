@@ -30,6 +30,7 @@ def rules_of(settings: Settings) -> Rules:
         cycle_s_max=settings.cycle.max,
         withdraw_after_s=settings.pilots.withdraw_after,
         left_s_min=settings.pilots.left_min,
+        slack_s=settings.pilots.join_slack,
         useful_s_min=settings.pilots.useful_min,
         limits=_limits(settings.limits),
     )

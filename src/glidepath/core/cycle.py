@@ -102,7 +102,14 @@ class Unsure:
     why: str
 
 
-Outcome = Done | Refused | Failed | Unsure
+@dataclass(frozen=True, slots=True)
+class NotTried:
+    """Nothing was asked of the site, for a reason of our own; it says nothing about the site."""
+
+    why: str
+
+
+Outcome = Done | Refused | Failed | Unsure | NotTried
 
 
 @dataclass(frozen=True, slots=True)

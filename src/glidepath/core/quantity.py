@@ -60,6 +60,9 @@ class Resources:
     def largest(self, other: Resources) -> Resources:
         return Resources(*(max(a, b) for a, b in zip(self.as_tuple(), other.as_tuple(), strict=True)))
 
+    def smallest(self, other: Resources) -> Resources:
+        return Resources(*(min(a, b) for a, b in zip(self.as_tuple(), other.as_tuple(), strict=True)))
+
     def rounded_up(self, step: Resources) -> Resources:
         """Each part raised to a multiple of the step; a step of zero leaves that part alone."""
         return Resources(
@@ -75,10 +78,10 @@ class Shape:
     traits: Traits = ()
 
     def __post_init__(self) -> None:
-        if tuple(sorted(self.traits)) != self.traits:
-            raise ValueError(f"traits must be sorted: {self.traits!r}")
+        if tuple(sorted(self.traits)) != self.traits or len(dict(self.traits)) != len(self.traits):
+            raise ValueError(f"traits must be sorted and each named once: {self.traits!r}")
 
     def __str__(self) -> str:
-        from glidepath.core.units import shown_resources
+        from glidepath.core.units import exact_resources
 
-        return " ".join([shown_resources(self.request), *(f"{key}={value}" for key, value in self.traits)])
+        return " ".join([exact_resources(self.request), *(f"{key}={value}" for key, value in self.traits)])

@@ -7,10 +7,11 @@ mistaken: `memory = 4` has meant megabytes, gigabytes and a typing error in one 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from glidepath.core.quantity import Resources
 
-DURATION_FORMS = "`90s`, `15m`, `2h`, `1d`, `1h30m`, `HH:MM:SS` or `D-HH:MM:SS`"
+DURATION_FORMS = "`90s`, `15m`, `2h`, `1d`, `1w`, `1h30m`, `HH:MM:SS` or `D-HH:MM:SS`"
 SIZE_FORMS = "`512MiB`, `4GiB`, `1TiB`, or `4GB` for powers of ten"
 CPU_FORMS = "a number of CPUs such as `4` or `0.5`, or `500m` for thousandths"
 
@@ -30,8 +31,13 @@ CPU_MILLI_MAX = 10**9
 _SPAN = re.compile(r"(?:[0-9]{1,9}[smhdw])+")
 _PART = re.compile(r"[0-9]+[smhdw]")
 _CLOCK = re.compile(r"(?:(?P<d>[0-9]{1,5})-)?(?P<h>[0-9]{1,5}):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9])")
-_SIZE = re.compile(r"(?P<n>[0-9]{1,15})(?:\.(?P<f>[0-9]{1,6}))?\s?(?P<u>[A-Za-z]{1,3})")
+_SIZE = re.compile(r"(?P<n>[0-9]{1,15})(?:\.(?P<f>[0-9]{1,6}))? ?(?P<u>[A-Za-z]{1,3})")
 _CPU = re.compile(r"(?:(?P<n>[0-9]{1,9})(?:\.(?P<f>[0-9]{1,3}))?|(?P<m>[0-9]{1,12})m)")
+
+
+def _quoted(text: str) -> str:
+    """What was written, short and on one line: it may come from anyone and ends on a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[:40])
 
 
 def duration_s(text: str) -> int:
@@ -43,9 +49,9 @@ def duration_s(text: str) -> int:
     elif _SPAN.fullmatch(text):
         seconds = sum(int(part[:-1]) * _SECONDS[part[-1]] for part in _PART.findall(text))
     else:
-        raise ValueError(f"`{text[:40]}` is not a duration; write {DURATION_FORMS}")
+        raise ValueError(f"`{_quoted(text)}` is not a duration; write {DURATION_FORMS}")
     if seconds > DURATION_S_MAX:
-        raise ValueError(f"`{text[:40]}` is longer than ten years")
+        raise ValueError(f"`{_quoted(text)}` is longer than ten years")
     return seconds
 
 
@@ -53,12 +59,12 @@ def size_mib(text: str) -> int:
     """MiB of a written size, rounded up so that nothing is promised short."""
     match = _SIZE.fullmatch(text.strip())
     if not match or match["u"] not in _BYTES:
-        raise ValueError(f"`{text[:40]}` is not a size; write {SIZE_FORMS}")
+        raise ValueError(f"`{_quoted(text)}` is not a size; write {SIZE_FORMS}")
     digits = match["f"] or ""
     amount = int(match["n"] + digits) * _BYTES[match["u"]]
     mib: int = -(-amount // (_MIB * 10 ** len(digits)))
     if mib > SIZE_MIB_MAX:
-        raise ValueError(f"`{text[:40]}` is more than 1 PiB")
+        raise ValueError(f"`{_quoted(text)}` is more than 1 PiB")
     return mib
 
 
@@ -66,10 +72,10 @@ def cpu_milli(text: str | int) -> int:
     """Thousandths of a CPU from `4`, `0.5` or `500m`."""
     match = _CPU.fullmatch(str(text).strip())
     if not match:
-        raise ValueError(f"`{str(text)[:40]}` is not a number of CPUs; write {CPU_FORMS}")
+        raise ValueError(f"`{_quoted(str(text))}` is not a number of CPUs; write {CPU_FORMS}")
     milli = int(match["m"]) if match["m"] else int(match["n"]) * 1000 + int((match["f"] or "").ljust(3, "0"))
     if milli > CPU_MILLI_MAX:
-        raise ValueError(f"`{str(text)[:40]}` is more than a million CPUs")
+        raise ValueError(f"`{_quoted(str(text))}` is more than a million CPUs")
     return milli
 
 
@@ -94,14 +100,31 @@ def shown_size(mib: int) -> str:
 
 
 def shown_cpus(milli: int) -> str:
-    return str(milli // 1000) if milli % 1000 == 0 else f"{milli / 1000:g}"
+    whole, rest = divmod(milli, 1000)
+    return f"{whole}.{rest:03d}".rstrip("0") if rest else str(whole)
 
 
 def shown_resources(amount: Resources) -> str:
-    """`4 CPU 8GiB 1 GPU`: disk and GPUs only where asked for."""
-    parts = [f"{shown_cpus(amount.cpu_milli)} CPU", shown_size(amount.memory_mib)]
+    """`4 CPU 8GiB 1 GPU`: disk and GPUs only where asked for, sizes rounded to be read."""
+    return _resources(amount, shown_size)
+
+
+def exact_resources(amount: Resources) -> str:
+    """The same without rounding, for names: two amounts that differ must never read alike."""
+    return _resources(amount, exact_size)
+
+
+def exact_size(mib: int) -> str:
+    for unit, step in (("TiB", 1024**2), ("GiB", 1024)):
+        if mib and mib % step == 0:
+            return f"{mib // step}{unit}"
+    return f"{mib}MiB"
+
+
+def _resources(amount: Resources, size: Callable[[int], str]) -> str:
+    parts = [f"{shown_cpus(amount.cpu_milli)} CPU", size(amount.memory_mib)]
     if amount.disk_mib:
-        parts.append(f"{shown_size(amount.disk_mib)} disk")
+        parts.append(f"{size(amount.disk_mib)} disk")
     if amount.gpus:
         parts.append(f"{amount.gpus} GPU")
     return " ".join(parts)

@@ -29,8 +29,8 @@ RECORDS_MAX = 100  # In one message, so that it stays far below what the server 
 LOCK_WAIT_S = 1.0  # Somebody who only looks whether we live holds the lock for an instant.
 TERM_GRACE_S = 5.0
 STOP_GRACE_S = 3.0
-LEAVE_S_MAX = 6.0  # After being told to stop now: jobs are waited for until then, whatever still hangs.
-BYE_WAIT_S = 1.5
+LEAVE_S_MAX = 5.0  # After being told to stop now: jobs are waited for until then, whatever still hangs.
+BYE_WAIT_S = 1.0
 BEAT_S = 10.0
 ANSWER_S_MAX = 30.0  # A server that owes an answer for longer is taken for gone, and asked again.
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
@@ -193,8 +193,9 @@ class Runner:
             "started_wall": job.started_wall,
             "ended_wall": time.time(),
         }
-        self.run += how != "given_back"
-        self.failed += how != "given_back" and (how != "exited" or exit_code != 0)
+        back = how in ("given_back", "outlived")
+        self.run += not back
+        self.failed += not back and (how != "exited" or exit_code != 0)
         try:
             os.makedirs(job.folder, FOLDER_MODE, exist_ok=True)
             write_durably(os.path.join(job.folder, "exit.json"), record)
@@ -258,6 +259,7 @@ STOP_REASONS = {
     "timed_out": "stopped at its time limit of %d s",
     "cancelled": "cancelled by a user%.0s",
     "given_back": "given back by a stopping pilot%.0s",
+    "outlived": "stopped when its pilot reached the end of its lifetime%.0s",
 }
 
 
@@ -455,8 +457,9 @@ class Pilot:
         if not self.stopping or why == "stopped" != self.stopping:
             self.stopping = why
             self.leave_by = now + grace_s + LEAVE_S_MAX - STOP_GRACE_S
+            how = "outlived" if why == "lifetime" else "given_back"
             for job in self.runner.jobs.values():
-                self.runner.stop(job, "given_back", grace_s)
+                self.runner.stop(job, how, grace_s)
 
     def hello(self, now: float) -> Message:
         holds = [list(key) for key in self.runner.jobs]

@@ -67,6 +67,7 @@ class How(StrEnum):
     CANCELLED = "cancelled"
     NOT_STARTED = "not_started"
     GIVEN_BACK = "given_back"
+    OUTLIVED = "outlived"  # the pilot's lifetime ended first; counts as a loss, or it could go on for ever
     LOST = "lost"
 
 
@@ -212,7 +213,7 @@ class ExitRecord:
     @property
     def state(self) -> JobState:
         """The state that this end leads to, for a job that was not being cancelled."""
-        if self.how in (How.GIVEN_BACK, How.LOST):
+        if self.how in (How.GIVEN_BACK, How.OUTLIVED, How.LOST):
             return JobState.QUEUED
         if self.how is How.CANCELLED:
             return JobState.CANCELLED

@@ -151,6 +151,9 @@ class JobBatch:
         for record in records:
             if record.how is How.LOST:
                 raise ValueError("a lost attempt has no record; `lost` is the word for it")
+            if record.how is How.OUTLIVED:
+                changed += self._outlived(record)
+                continue
             back = record.state is JobState.QUEUED
             # A queued job whose last attempt turns out to be finished must not run again.
             states = _HELD if back else (*_HELD, JobState.QUEUED)
@@ -195,6 +198,15 @@ class JobBatch:
             )
         )
 
+    def _outlived(self, record: ExitRecord) -> list[int]:
+        """A job that needs more time than its pilot had: tried again, but not for ever."""
+        found = [
+            job for job in self.held(record.pilot) if (job.id, job.attempt) == (record.job, record.attempt)
+        ]
+        for job in found:
+            self._lose(job, "its pilot reached the end of its lifetime first", How.OUTLIVED)
+        return [job.id for job in found]
+
     def give_back(self, pilot: str, held: Iterable[tuple[int, int]]) -> list[int]:
         """Attempts that a stopping pilot did not finish: queued again, and not counted against the job."""
         return self.finish(
@@ -204,31 +216,34 @@ class JobBatch:
 
     def lost(self, pilot: str, why: str) -> list[int]:
         """All that the pilot held when it died: queued again while retries are left, else failed."""
-        wall, changed = self._clock.wall(), []
-        for job in self.held(pilot):
-            losses = job.losses + 1
-            if job.state is JobState.CANCELLING:
-                after, reason = JobState.CANCELLED, why
-            elif losses > job.spec.retries_max:
-                after = JobState.FAILED
-                reason = f"lost {losses} times, the last: {why}; retries_max is {job.spec.retries_max}"
-            else:
-                after, reason = JobState.QUEUED, f"attempt {job.attempt} was lost: {why}"
-            assert after in NEXT[job.state]
-            self._conn.execute(
-                update(jobs)
-                .where(jobs.c.id == job.id, jobs.c.attempt == job.attempt, jobs.c.state == job.state.value)
-                .values(
-                    state=after.value,
-                    losses=losses,
-                    reason=reason[:REASON_CHARS_MAX],
-                    started_wall=None if after is JobState.QUEUED else job.started_wall,
-                    ended_wall=None if after is JobState.QUEUED else wall,
-                )
+        found = self.held(pilot)
+        for job in found:
+            self._lose(job, why, How.LOST)
+        return [job.id for job in found]
+
+    def _lose(self, job: Job, why: str, how: How) -> None:
+        wall, losses = self._clock.wall(), job.losses + 1
+        if job.state is JobState.CANCELLING:
+            after, reason = JobState.CANCELLED, why
+        elif losses > job.spec.retries_max:
+            after = JobState.FAILED
+            reason = f"lost {losses} times, the last: {why}; retries_max is {job.spec.retries_max}"
+        else:
+            after, reason = JobState.QUEUED, f"attempt {job.attempt} was lost: {why}"
+        assert after in NEXT[job.state]
+        again = after is JobState.QUEUED
+        self._conn.execute(
+            update(jobs)
+            .where(jobs.c.id == job.id, jobs.c.attempt == job.attempt, jobs.c.state == job.state.value)
+            .values(
+                state=after.value,
+                losses=losses,
+                reason=reason[:REASON_CHARS_MAX],
+                started_wall=None if again else job.started_wall,
+                ended_wall=None if again else wall,
             )
-            self._end_attempt(ExitRecord(job.id, job.attempt, pilot, How.LOST), wall)
-            changed.append(job.id)
-        return changed
+        )
+        self._end_attempt(ExitRecord(job.id, job.attempt, job.pilot, how), wall)
 
     def held(self, pilot: str) -> list[Job]:
         """What the pilot runs, as far as the store knows."""

@@ -42,7 +42,12 @@ class Books:
         self.watched = memory.at is not None and now - memory.at <= 2 * rules.cycle_s_max
 
     def _paroled(self, node: NodeHealth) -> bool:
-        return node.until is not None and node.until <= self.now
+        """Its quarantine is over, or it was never that bad and has been quiet for as long."""
+        site = self.sites.get(node.site)
+        until = node.until
+        if until is None:
+            until = Instant(node.at + (site.quarantine_s if site else 0))
+        return until <= self.now
 
     def read_listing(
         self, site: SiteName, listing: SiteListing, heard: dict[str, Slot], pools_seen: frozenset[PoolName]

@@ -67,7 +67,7 @@ def grouped(pool: PoolName, jobs: Iterable[JobAd], offers: Iterable[Offer]) -> t
     running: dict[tuple[Shape, int | None], int] = {}
     oldest: dict[tuple[Shape, int | None], Instant] = {}
     for job in jobs:
-        key = (job.shape, job.run_s_max)
+        key = (job.shape, job.run_s_max or None)
         running[key] = running.get(key, 0) + job.running
         if not job.running:
             owners = idle.setdefault(key, {})

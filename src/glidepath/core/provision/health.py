@@ -44,8 +44,8 @@ def after_failure(health: Health, why: str, now: Instant, rules: SiteRules, *, w
     failures = health.failures + 1
     counted = replace(health, failures=failures, failed=health.failed + 1, why=why[:WHY_LENGTH_MAX])
     threshold = rules.failures_max * (SITE_FAILURES_FACTOR if whole_site else 1)
-    waiting = health.retry_at is not None and now < health.retry_at
-    if waiting or failures < threshold:
+    state = gate(health, now)
+    if state is Gate.OPEN or (state is Gate.CLOSED and failures < threshold):
         return counted
     wait_s = min(rules.backoff_s_max, rules.backoff_s << min(health.openings, OPENINGS_MAX))
     return _opened(counted, now, wait_s)
@@ -83,4 +83,4 @@ def node_after_failure(
     failures = node.failures + 1
     guilty = failures >= rules.node_failures_max and failures * 2 > site_failures
     until = Instant(now + rules.quarantine_s) if guilty else node.until
-    return NodeHealth(node.site, node.node, failures, until, why[:WHY_LENGTH_MAX])
+    return NodeHealth(node.site, node.node, failures, until, why[:WHY_LENGTH_MAX], now)

@@ -44,6 +44,7 @@ class NodeHealth:
     failures: int
     until: Instant | None = None  # quarantined until then
     why: str = ""
+    at: Instant = Instant(0)  # of the last failure
 
 
 @dataclass(frozen=True, slots=True)

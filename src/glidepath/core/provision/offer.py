@@ -63,7 +63,7 @@ def kind_for(offer: Offer, shape: Shape) -> Kind | None:
     """The kind of pilot that this offer would start for the shape; None where none of it could fit."""
     size = offer.size
     if offer.size_min is not None:
-        size = shape.request.largest(offer.size_min).rounded_up(offer.step)
+        size = shape.request.largest(offer.size_min).rounded_up(offer.step).smallest(offer.size)
     if not size.fits_in(offer.size) or not shape.request.fits_in(size):
         return None
     offered, choices, taken = dict(offer.traits), dict(offer.choices), dict(offer.traits)
@@ -134,6 +134,7 @@ class Rules:
     cycle_s_max: int = 120
     withdraw_after_s: int = 120  # hysteresis: a pending pilot goes when it was surplus for this long
     left_s_min: int = 300  # a free slot with less life left than this is of no use to anyone
+    slack_s: int = 120  # of a pilot's life that is gone before its first job starts: joining, matching
     useful_s_min: int = 900  # a pilot that could live less than this before a window is not started
     limits: Limits = Limits()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glidepath.core.provision.pilot import ENDED, JOINED, Ended, PilotPhase, SiteState, Slot, Track
+from glidepath.core.provision.pilot import ENDED, JOINED, NEXT, Ended, PilotPhase, SiteState, Slot, Track
 from glidepath.core.quantity import Instant
 
 P = PilotPhase
@@ -45,10 +45,11 @@ def advanced(track: Track, phase: PilotPhase, now: Instant) -> Track:
     """The track in its new phase, with the seconds of the old one booked; the same object if unchanged."""
     if phase is track.phase:
         return track
+    assert phase in NEXT[track.phase], f"{track.name}: {track.phase} cannot become {phase}"
     spent_s = max(0, now - track.since)
     busy_s = track.busy_s + (spent_s if track.phase in (P.BUSY, P.DRAINING) else 0)
     idle_s = track.idle_s + (
-        spent_s if track.phase is P.IDLE or (track.phase is P.UNKNOWN and track.joined_at) else 0
+        spent_s if track.phase is P.IDLE or (track.phase is P.UNKNOWN and track.joined_at is not None) else 0
     )
     started_at, joined_at = track.started_at, track.joined_at
     if joined_at is None and phase in JOINED and phase is not P.DRAINING:

@@ -60,7 +60,8 @@ NEXT: dict[PilotPhase, frozenset[PilotPhase]] = {
     P.STARTING: frozenset({P.IDLE, P.BUSY, P.DRAINING, P.UNKNOWN, *ENDED, P.PENDING}),
     P.IDLE: frozenset({P.BUSY, P.DRAINING, P.UNKNOWN, *ENDED}),
     P.BUSY: frozenset({P.IDLE, P.DRAINING, P.UNKNOWN, *ENDED}),
-    P.DRAINING: frozenset({P.UNKNOWN, *ENDED}),
+    # A drain can be called off, by an operator of the pool or of the site.
+    P.DRAINING: frozenset({P.PENDING, P.STARTING, P.IDLE, P.BUSY, P.UNKNOWN, *ENDED}),
     P.UNKNOWN: frozenset({P.PENDING, P.STARTING, P.IDLE, P.BUSY, P.DRAINING, *ENDED}),
     P.DONE: frozenset(),
     P.FAILED: frozenset(),
@@ -205,7 +206,7 @@ class Clear:
 
     site: SiteName
     ended: tuple[Ended, ...]
-    native_ids: tuple[str, ...] = ()
+    native_ids: tuple[str, ...]  # of the same pilots, in the same order
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def remember(picture: Picture, plan: Plan[PilotAction], outcomes: Iterable[Did],
                     outcome = answers.get(("submit", name), _UNHEARD)
                     if isinstance(outcome, Done | Unsure):
                         expected.append(_expected(submit, name, picture.now))
-                    elif submit.site in sites:
+                    elif isinstance(outcome, Failed | Refused) and submit.site in sites:
                         _count_failure(health, submit, outcome, picture.now, rules)
             case Withdraw() | Drain() as action:
                 verb = "withdraw" if isinstance(action, Withdraw) else "drain"
@@ -97,7 +97,7 @@ def _expected(submit: Submit, name: PilotName, now: Instant) -> Track:
 
 
 def _count_failure(
-    health: dict[str, Health], submit: Submit, outcome: Outcome, now: Instant, rules: Rules
+    health: dict[str, Health], submit: Submit, outcome: Failed | Refused, now: Instant, rules: Rules
 ) -> None:
     site = next(site for site in rules.sites if site.name == submit.site)
     offer = health.get(submit.offer) or Health(submit.offer)
@@ -108,8 +108,6 @@ def _count_failure(
             health[submit.offer] = fare.after_failure(offer, why, now, site, whole_site=False)
             whole = health.get(submit.site) or Health(submit.site)
             health[submit.site] = fare.after_failure(whole, why, now, site, whole_site=True)
-        case _:
-            raise AssertionError(f"not a failure: {outcome}")
 
 
 def _cleared(picture: Picture, over: list[PilotName]) -> tuple[tuple[PilotName, Instant], ...]:

@@ -186,7 +186,7 @@ class Service:
     ) -> Served:
         demand = wanted.demand
         request = demand.shape.request.as_tuple()
-        run_s = demand.run_s_max or 0
+        run_s = demand.run_s_max + self.rules.slack_s if demand.run_s_max else 0
         open_ones = [
             Candidate(entry, kind, each)
             for entry, kind in kinds
@@ -198,7 +198,8 @@ class Service:
         ]
         first = max(open_ones, key=_best) if open_ones else self._shut(kinds, request, run_s)
         if first is None:
-            return Served(wanted, Reason(Because.NO_OFFER_LASTS, (*facts, ("run_s", run_s))))
+            told = (("run_s", demand.run_s_max or 0), ("slack_s", self.rules.slack_s))
+            return Served(wanted, Reason(Because.NO_OFFER_LASTS, (*facts, *told)))
         pressure = self.policy.pressure(self._need(demand, free, coming, first))
         uncovered = demand.idle - free - coming
         jobs = min(uncovered, max(0, pressure.waiting * first.jobs_each - coming))

@@ -34,8 +34,9 @@ class _Kind:
 
     def __call__(self, numbers: Mapping[str, int]) -> Seed:
         given = {**self.NUMBERS, **numbers}
-        if given["nmin"] < 0 or given["divisor"] < 1:
-            raise ValueError("policy `seed`: `nmin` must be 0 or more and `divisor` 1 or more")
+        if given["nmin"] < 1 or given["divisor"] < 1:
+            # With nmin 0, one to three waiting jobs would never get a pilot.
+            raise ValueError("policy `seed`: `nmin` and `divisor` must be 1 or more")
         return Seed(given["nmin"], given["divisor"])
 
 

@@ -1,0 +1,139 @@
+"""Taking away: surplus goes after a while, claimed work never, nothing on a doubt, and what ended is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.builders import (
+    NOW,
+    after,
+    demand,
+    later,
+    listed,
+    memory,
+    plan_of,
+    rules,
+    site,
+    slot,
+    snapshot,
+)
+from glidepath.core.cycle import Unseen
+from glidepath.core.provision.pilot import Clear, Drain, PilotPhase, SiteState, Target, Withdraw
+from glidepath.core.provision.policies.seed import Seed
+from glidepath.core.provision.policies.steady import Steady
+from glidepath.core.provision.sight import Window
+from glidepath.core.quantity import Instant, SiteName
+
+UNSEEN = Unseen(Instant(NOW - 30), "timed out")
+
+
+def pending(count: int) -> dict[str, tuple[object, ...]]:
+    return {
+        "west": tuple(
+            listed(f"p{n}", SiteState.PENDING, asked_at=Instant(NOW - 100 + n)) for n in range(count)
+        )
+    }
+
+
+def test_surplus_pending_pilots_go_newest_first_but_only_after_a_while() -> None:
+    under = rules(withdraw_after_s=120)
+    snap = snapshot((demand(idle=1),), pilots=pending(3))
+    plan, mem = after(snap, memory(), under)
+    assert plan.actions == ()
+    plan, mem = after(later(snap, 119), mem, under)
+    assert plan.actions == ()
+    plan, mem = after(later(snap, 120), mem, under)
+    assert plan.actions == (Withdraw(SiteName("west"), (Target("p1"), Target("p2"))),)  # type: ignore[arg-type]
+
+
+def test_flapping_demand_withdraws_nothing() -> None:
+    under = rules(withdraw_after_s=120)
+    mem = memory()
+    for turn in range(12):
+        idle = 3 if turn % 2 else 0
+        snap = later(snapshot((demand(idle=idle),), pilots=pending(3)), turn * 60)
+        plan, mem = after(snap, mem, under)
+        assert plan.actions == ()
+
+
+@pytest.mark.parametrize(
+    ("claims", "idle_s", "idle_jobs", "drained"),
+    [(0, 300, 0, True), (0, 299, 0, False), (1, 9999, 0, False), (0, 9999, 1, False)],
+)
+def test_only_idle_surplus_pilots_are_drained(claims, idle_s, idle_jobs, drained) -> None:
+    pilot = listed("p1", since=Instant(NOW - idle_s))
+    snap = snapshot((demand(idle=idle_jobs),), pilots={"west": (pilot,)}, slots=(slot("p1", claims),))
+    plan = plan_of(snap, policy=Steady(release_s=300))
+    assert [type(a) for a in plan.actions] == ([Drain] if drained else [])
+
+
+@pytest.mark.parametrize("blind", [{"demands": UNSEEN}, {"slots": UNSEEN}, {"pilots": {"west": UNSEEN}}])
+def test_nothing_is_taken_away_while_anything_is_unseen(blind) -> None:
+    pilots = {"west": (listed("p1", since=Instant(NOW - 9999)), *pending(2)["west"])}
+    world = {"pilots": pilots, "slots": (slot("p1"),), **blind}
+    demands = world.pop("demands", ())
+    _, mem = after(snapshot(pilots=pilots, slots=(slot("p1"),)), memory(), rules(withdraw_after_s=0), Seed())
+    plan = plan_of(snapshot(demands, **world), mem, rules(withdraw_after_s=0), Steady(release_s=1))
+    assert [a for a in plan.actions if not isinstance(a, Clear)] == []
+
+
+def test_pilots_pending_for_too_long_are_withdrawn_and_their_age_is_told() -> None:
+    under = rules(site("west", pending_s_max=3600))
+    old = listed("p1", SiteState.PENDING, asked_at=Instant(NOW - 3601))
+    plan = plan_of(snapshot((demand(idle=5),), pilots={"west": (old,)}), under=under)
+    told = [
+        (d.reason.because.name, dict(d.reason.facts)["oldest_s"])
+        for d in plan.decisions
+        if isinstance(d.action, Withdraw)
+    ]
+    assert told == [("OVERDUE", 3601)]
+
+
+def test_before_a_window_joined_pilots_that_would_outlive_its_start_are_drained_busy_or_not() -> None:
+    window = Window(SiteName("west"), Instant(NOW + 3000), Instant(NOW + 9000), "psu")
+    pilots = (listed("p1"), listed("p2"), listed("p3", ends_at=Instant(NOW + 2000)))
+    snap = snapshot(
+        pilots={"west": pilots}, slots=(slot("p1", 1), slot("p2"), slot("p3", 1)), windows=(window,)
+    )
+    plan = plan_of(snap, under=rules(site("west", drain_lead_s=3600)))
+    assert plan.actions == (Drain(SiteName("west"), (Target("p1"), Target("p2"))),)  # type: ignore[arg-type]
+
+
+def test_pilots_of_an_offer_that_is_no_longer_configured_are_let_go() -> None:
+    pilots = (listed("p1", key="west/old"), listed("p2", SiteState.PENDING, key="west/old"))
+    plan = plan_of(snapshot(pilots={"west": pilots}, slots=(slot("p1"),)))
+    assert {type(a).__name__ for a in plan.actions} == {"Withdraw", "Drain"}
+
+
+def test_what_ended_is_cleared_once_with_its_statistics() -> None:
+    under = rules()
+    mem = memory(at=Instant(NOW - 10))
+    story = [
+        (0, SiteState.PENDING, None),
+        (30, SiteState.RUNNING, None),
+        (40, SiteState.RUNNING, slot("p1")),
+        (100, SiteState.RUNNING, slot("p1", 1, jobs_run=1)),
+        (400, SiteState.RUNNING, slot("p1", 0, jobs_run=2)),
+        (500, SiteState.ENDED, None),
+    ]
+    for at, state, heard in story:
+        now = Instant(NOW + at)
+        pilot = listed("p1", state, asked_at=NOW, since=NOW, note="idle for 100 s" if at == 500 else "")
+        snap = snapshot(pilots={"west": (pilot,)}, slots=(heard,) if heard else (), now=now)
+        plan, mem = after(snap, mem, under)
+    (clear,) = plan.actions
+    assert isinstance(clear, Clear)
+    (e,) = clear.ended
+    assert (e.why, e.phase, e.pending_s, e.starting_s, e.idle_s, e.busy_s, e.failed_s, e.jobs_run) == (
+        "idle for 100 s",
+        PilotPhase.DONE,
+        30,
+        10,
+        160,
+        300,
+        0,
+        2,
+    )
+    assert e.ended_at - e.asked_at == 500
+    plan, mem = after(later(snap, 10), mem, under)
+    assert (plan.actions, mem.tracks) == ((), ())
