@@ -63,6 +63,7 @@ class Doors:
     pauses: Callable[[], tuple[Pause, ...]] = lambda: ()
     windows: Callable[[], tuple[Window, ...]] = lambda: ()
     ours: Callable[[], bool] = lambda: True  # is this process still the owner of the store?
+    stopping: bool = False  # set when glidepath ends: the last look asks for nothing
     sleep: Callable[[float], None] = time.sleep
     read_s_max: float = 30.0
     act_s_max: float = 60.0
@@ -100,6 +101,7 @@ class Provisioner:
             sites=tuple((site, seen[f"site {site}"]) for site in sorted(doors.backends)),
             windows=doors.windows(),
             pauses=doors.pauses(),
+            stopping=doors.stopping,
         )
 
     def _sources(self, pool: Pool) -> tuple[DemandSource, ...]:
@@ -290,7 +292,7 @@ def _named(actions: Iterable[PilotAction]) -> Iterable[tuple[str, str]]:
 
 
 def resumed(
-    memory: Memory, snapshot: Snapshot, plan: Plan[PilotAction], outcomes: Iterable[Did], rules: Rules
+    memory: Memory, snapshot: Snapshot, plan: Plan[PilotAction], outcomes: Iterable[Did], *, rules: Rules
 ) -> Memory:
     """The memory after the last recorded cycle. Acts without a recorded outcome count as unsure."""
     return remember(look(snapshot, memory, rules), plan, outcomes, rules)

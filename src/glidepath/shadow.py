@@ -29,6 +29,13 @@ class Difference:
             self.would[ask.offer] = self.would.get(ask.offer, 0) + len(ask.names)
         return [self._line(offer) for offer in sorted({p.offer for p in fresh} | {a.offer for a in asks})]
 
+    def summary(self) -> list[str]:
+        """The same for every offer that anything was seen or wanted of, for the end."""
+        offers = sorted({*self.would, *self.real})
+        return [self._line(offer) for offer in offers] or [
+            "shadow: nothing was asked for and nothing appeared"
+        ]
+
     def _line(self, offer: str) -> str:
         would, real = self.would.get(offer, 0), self.real.get(offer, 0)
         return f"shadow {offer}: would have asked for {would}, {real} appeared, difference {would - real:+d}"

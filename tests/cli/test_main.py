@@ -83,8 +83,8 @@ MISTAKES = [
     ),
     (
         ["job", "submit", "--time", "90", "--", "true"],
-        "glidepath: `--time`: `90` is not a duration; write `90s`, `15m`, `2h`, `1d`, `1w`, `1h30m`, `HH:MM:SS` "
-        "or `D-HH:MM:SS`\nhint: see `glidepath job submit --help`\n",
+        "glidepath: `--time`: `90` is not a duration; write `90s`, `15m`, `2h`, `1d`, `1w`, `1h30m`, "
+        "`HH:MM:SS` or `D-HH:MM:SS`\nhint: see `glidepath job submit --help`\n",
     ),
     (
         ["job", "submit", "sleep", "10"],

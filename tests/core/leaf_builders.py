@@ -1,14 +1,18 @@
-"""Builders for the tests of the core's leaf modules: they fill what does not matter to a claim."""
+"""Builders and doors for the tests of the core's leaf modules: they fill what does not matter to a claim."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as st
 
+from glidepath.core.cycle import Done, Outcome
 from glidepath.core.provision.demand import JobAd
 from glidepath.core.provision.offer import Offer, SiteRules
-from glidepath.core.provision.pilot import Ended, PilotPhase, Slot, Track
+from glidepath.core.provision.pilot import Ended, PilotPhase, PilotSpec, Slot, Target, Track
+from glidepath.core.provision.sight import PoolSlots, SiteListing
 from glidepath.core.quantity import (
     Instant,
     OfferKey,
@@ -20,6 +24,7 @@ from glidepath.core.quantity import (
     SiteName,
     Traits,
 )
+from glidepath.ports import DemandSource
 
 POOL = PoolName("pool")
 WEST = SiteName("west")
@@ -65,3 +70,61 @@ def an_ended(name: str, **more: Any) -> Ended:
     row |= {"asked_at": Instant(0), "ended_at": Instant(0)}
     row |= dict.fromkeys(("pending_s", "starting_s", "busy_s", "idle_s", "failed_s"), 0)
     return Ended(**{**row, **more})
+
+
+@dataclass
+class FakeSite:
+    """A backend that answers as it is told, and keeps what it was asked."""
+
+    site: SiteName = WEST
+    limit_s: float = 20.0
+    answers: dict[str, Outcome | BaseException | Callable[[], Outcome]] = field(default_factory=dict)
+    otherwise: Outcome = field(default_factory=Done)
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+
+    def _answer(self, verb: str, what: Any) -> Outcome:
+        self.asked.append((verb, what))
+        found = self.answers.get(what.name, self.otherwise)
+        if isinstance(found, BaseException):
+            raise found
+        return found() if callable(found) else found
+
+    def list(self, *, now: Instant) -> SiteListing:
+        return SiteListing(())
+
+    def submit(self, spec: PilotSpec) -> Outcome:
+        return self._answer("submit", spec)
+
+    def withdraw(self, target: Target) -> Outcome:
+        return self._answer("withdraw", target)
+
+    def remove(self, target: Target) -> Outcome:
+        return self._answer("remove", target)
+
+    def drain(self, target: Target) -> Outcome:
+        return self._answer("drain", target)
+
+    def logs(self, name: PilotName, *, bytes_max: int) -> str:
+        raise LookupError(name)
+
+
+@dataclass
+class FakePool:
+    """A pool that names its sources and how to join it, or fails at either."""
+
+    name: PoolName = POOL
+    named: tuple[DemandSource, ...] | OSError = ()
+    joins: BaseException | None = None
+
+    def sources(self) -> tuple[DemandSource, ...]:
+        if isinstance(self.named, OSError):
+            raise self.named
+        return self.named
+
+    def slots(self, *, now: Instant) -> PoolSlots:
+        return PoolSlots(())
+
+    def join(self) -> tuple[tuple[str, str], ...]:
+        if self.joins is not None:
+            raise self.joins
+        return (("host", "pool.example"),)

@@ -134,7 +134,7 @@ def test_a_clock_restarted_often_stays_with_one_that_never_was(wall_s: float, ga
         machine.passes(gap_s)
         machine.wall_s += 3600
         clock = machine.clock(kept)
-        # Halves of a second: the last bit of a float may fall on either side of a whole one.
+        # The last bit of a float may fall on either side of a whole second, but nothing adds up.
         assert abs(clock.now() - steady.now()) <= 1
     machine.passes(0.5)
     assert abs(clock.at_wall(machine.wall_s) - steady.at_wall(machine.wall_s)) <= 1

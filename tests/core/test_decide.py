@@ -71,7 +71,7 @@ def test_a_whole_plan_reads_like_its_reasons() -> None:
                     ),
                 ),
             ),
-            Decision("site:west", Reason(Because.OPEN, (("live", 0),))),
+            Decision("site:west", Reason(Because.SITE_OPEN, (("live", 0),))),
             Decision(
                 "offer:west/a",
                 Reason(Because.ASKED_HERE, (("live", 0), ("pending", 0), ("asked", 2))),

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.builders import NOW, later, memory, picture_of, rules, site, snapshot
+from core.builders import NOW, after, demand, later, memory, picture_of, rules, site, snapshot
 from core.leaf_builders import WEST, some_rules
+from glidepath.core.cycle import Done, Failed, NotTried, Outcome, Refused, Unsure
 from glidepath.core.provision.health import (
     OPENINGS_MAX,
     WHY_LENGTH_MAX,
@@ -20,6 +21,7 @@ from glidepath.core.provision.health import (
     shrunk,
 )
 from glidepath.core.provision.memory import Health, NodeHealth
+from glidepath.core.provision.pilot import PilotPhase, Submit
 from glidepath.core.quantity import Instant, NodeName, SiteName
 
 RULES = some_rules(failures_max=3, backoff_s=60, backoff_s_max=3600, refused_s=600)
@@ -240,3 +242,30 @@ def test_a_long_message_of_a_site_is_cut_before_it_is_remembered() -> None:
     assert after_refusal(NEW, long, Instant(0), RULES).why == kept
     node = NodeHealth(WEST, NodeName("n7"), 0)
     assert node_after_failure(node, long, Instant(0), NODE_RULES, site_failures=1).why == kept
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected", "failures"),
+    [
+        (Done(), 2, 0),
+        (Unsure("no answer"), 2, 0),
+        (Failed("queue full"), 0, 2),
+        (Refused("no such account"), 0, 2),
+        (NotTried("the cycle's time was up"), 0, 0),
+    ],
+)
+def test_only_what_was_tried_is_expected_or_counts_against_the_offer(
+    outcome: Outcome, expected: int, failures: int
+) -> None:
+    _, mem = after(snapshot((demand(idle=2),)), memory(), rules(), outcome=outcome)
+    assert [track.phase for track in mem.tracks] == [PilotPhase.EXPECTED] * expected
+    assert {health.about: health.failures for health in mem.health}.get("west/a", 0) == failures
+    assert bool(mem.health) is bool(failures)
+
+
+def test_what_was_not_tried_is_asked_for_again_at_once() -> None:
+    snap = snapshot((demand(idle=2),))
+    first, mem = after(snap, memory(), rules(), outcome=NotTried("the cycle's time was up"))
+    again, _ = after(snap, mem, rules())
+    sizes = [[len(act.names) for act in plan.actions if isinstance(act, Submit)] for plan in (first, again)]
+    assert sizes == [[2], [2]]

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from core.leaf_builders import FOUR, POOL, WEST, WEST_BIG, an_ended, an_offer
+from core.builders import memory
+from core.leaf_builders import FOUR, POOL, WEST, WEST_BIG, FakePool, FakeSite, an_ended, an_offer
 from glidepath.calls import Answer, Calls, InlineCalls, ThreadCalls
 from glidepath.core.because import Because
-from glidepath.core.cycle import Decision, Did, Done, Failed, Outcome, Plan, Reason, Refused, Unsure
-from glidepath.core.provision.offer import Limits, Rules, SiteRules
+from glidepath.core.cycle import (
+    Decision,
+    Did,
+    Done,
+    Failed,
+    NotTried,
+    Outcome,
+    Plan,
+    Reason,
+    Refused,
+    Seen,
+    Unseen,
+    Unsure,
+)
+from glidepath.core.provision.demand import DemandSight
+from glidepath.core.provision.offer import Limits, Offer, Rules, SiteRules
 from glidepath.core.provision.pilot import (
     Clear,
     Drain,
@@ -25,9 +40,17 @@ from glidepath.core.provision.pilot import (
     WriteOff,
 )
 from glidepath.core.provision.policies.seed import Seed
-from glidepath.core.provision.sight import PoolSlots, SiteListing
-from glidepath.core.quantity import Instant, NodeName, OfferKey, Owner, PilotName, PoolName, SiteName
-from glidepath.ports import Backend, Clock, DemandSource, Pool
+from glidepath.core.quantity import (
+    Instant,
+    NodeName,
+    OfferKey,
+    Owner,
+    PilotName,
+    PoolName,
+    SiteName,
+    SourceName,
+)
+from glidepath.ports import Backend, Clock, Pool
 from glidepath.provisioner import REFUSALS_MAX, Doors, Provisioner, SiteActs
 
 EAST = SiteName("east")
@@ -35,57 +58,8 @@ AT = Instant(1000)
 PLENTY_S = 20.0
 
 
-@dataclass
-class FakeSite:
-    """A backend that answers as it is told, and keeps what it was asked."""
-
-    site: SiteName = WEST
-    limit_s: float = PLENTY_S
-    answers: dict[str, Outcome | BaseException | Callable[[], Outcome]] = field(default_factory=dict)
-    otherwise: Outcome = field(default_factory=Done)
-    asked: list[tuple[str, Any]] = field(default_factory=list)
-
-    def _answer(self, verb: str, what: Any) -> Outcome:
-        self.asked.append((verb, what))
-        found = self.answers.get(what.name, self.otherwise)
-        if isinstance(found, BaseException):
-            raise found
-        return found() if callable(found) else found
-
-    def list(self, *, now: Instant) -> SiteListing:
-        return SiteListing(())
-
-    def submit(self, spec: PilotSpec) -> Outcome:
-        return self._answer("submit", spec)
-
-    def withdraw(self, target: Target) -> Outcome:
-        return self._answer("withdraw", target)
-
-    def remove(self, target: Target) -> Outcome:
-        return self._answer("remove", target)
-
-    def drain(self, target: Target) -> Outcome:
-        return self._answer("drain", target)
-
-    def logs(self, name: PilotName, *, bytes_max: int) -> str:
-        raise LookupError(name)
-
-
 def asked_of(site: FakeSite) -> list[str]:
     return [what.name for _, what in site.asked]
-
-
-class FakePool:
-    name = POOL
-
-    def sources(self) -> tuple[DemandSource, ...]:
-        return ()
-
-    def slots(self, *, now: Instant) -> PoolSlots:
-        return PoolSlots(())
-
-    def join(self) -> tuple[tuple[str, str], ...]:
-        return (("host", "pool.example"),)
 
 
 class StoppedClock:
@@ -100,9 +74,10 @@ CLOCK: Clock = StoppedClock()
 
 
 def shell(*backends: Backend, rules: Rules | None = None, shadow: bool = False, **doors: Any) -> Provisioner:
-    pools: dict[PoolName, Pool] = {POOL: FakePool()}
+    pools: tuple[Pool, ...] = doors.pop("pools", (FakePool(),))
     calls: Calls = doors.pop("calls", InlineCalls())
-    made = Doors(pools, {backend.site: backend for backend in backends}, calls, CLOCK, **doors)
+    named = {pool.name: pool for pool in pools}
+    made = Doors(named, {backend.site: backend for backend in backends}, calls, CLOCK, **doors)
     return Provisioner(made, rules or Rules((), ()), Seed(), shadow)
 
 
@@ -120,6 +95,7 @@ def targets(*names: str) -> tuple[Target, ...]:
     return tuple(Target(PilotName(name), f"id-{name}") for name in names)
 
 
+UNTRIED = NotTried("there was no time, or there is no backend for this site")
 EVERYTHING = (
     Drain(WEST, targets("d1")),
     Withdraw(WEST, targets("w1", "w2")),
@@ -209,7 +185,7 @@ def test_after_three_refusals_the_rest_of_the_batch_is_not_tried() -> None:
     submits = a_submit("s1", "s2", "s3", "s4", "s5"), a_submit("s6")
     found = shell(site).act(a_plan(*submits, Drain(WEST, targets("d1"))))
     assert REFUSALS_MAX == 3
-    untried = Failed("not tried after 3 refusals")
+    untried = NotTried("the site refused 3 others")
     assert [did.outcome for did in found] == [
         Refused("no"),
         Done(),
@@ -244,7 +220,7 @@ def test_nothing_is_done_once_the_cycles_time_is_up() -> None:
     site = FakeSite()
     found = shell(site, act_s_max=-1.0).act(a_plan(*EVERYTHING))
     assert shown(found) == ACTS
-    assert {did.outcome for did in found} == {Failed("not tried: the cycle's time was up")}
+    assert {did.outcome for did in found} == {NotTried("the cycle's time was up")}
     assert site.asked == []
 
 
@@ -252,7 +228,7 @@ def test_a_process_that_lost_the_store_stops_at_once() -> None:
     owner = iter([True, True, False])
     site = FakeSite()
     found = shell(site, ours=lambda: next(owner, False)).act(a_plan(*EVERYTHING))
-    lost = Failed("not tried: another glidepath owns the store now")
+    lost = NotTried("another glidepath owns the store now")
     assert [did.outcome for did in found] == [Done(), Done(), *[lost] * 5]
     assert asked_of(site) == ["d1", "w1"]
 
@@ -261,7 +237,7 @@ def test_a_shadow_does_nothing_and_says_so() -> None:
     site = FakeSite()
     found = shell(site, shadow=True).act(a_plan(*EVERYTHING))
     assert shown(found) == ACTS
-    assert {did.outcome for did in found} == {Failed("shadow: not done")}
+    assert {did.outcome for did in found} == {NotTried("shadow: nothing is done")}
     assert site.asked == []
 
 
@@ -269,7 +245,7 @@ def test_acts_at_a_site_without_a_backend_are_not_done_and_the_others_are() -> N
     site = FakeSite()
     lost = Drain(EAST, targets("d9"))
     found = shell(site).act(a_plan(lost, a_submit("s1")))
-    assert {did.about: type(did.outcome) for did in found} == {"d9": Failed, "s1": Done}
+    assert {did.about: did.outcome for did in found} == {"d9": UNTRIED, "s1": Done()}
 
 
 @pytest.mark.parametrize(
@@ -290,6 +266,71 @@ def test_submits_keep_to_the_slower_rate_of_site_and_offer(
     rules = Rules((), (SiteRules(WEST, (offer,), limits=Limits(per_s_max=site_rate)),))
     shell(FakeSite(), rules=rules, sleep=slept.append).act(a_plan(a_submit("s1", "s2", "s3")))
     assert slept == pauses
+
+
+FOUR_A_SECOND = Rules((), (SiteRules(WEST, (an_offer(),), limits=Limits(per_s_max=4)),))
+
+
+@pytest.mark.parametrize(
+    ("actions", "pauses"),
+    [
+        ((a_submit("s1"),), 0),
+        ((a_submit("s1"), a_submit("s2"), a_submit("s3")), 2),
+        ((a_submit("s1", "s2"), a_submit("s3", "s4")), 3),
+        ((a_submit("s1"), Drain(WEST, targets("d1", "d2")), a_submit("s2")), 1),
+        ((Withdraw(WEST, targets("w1", "w2")), a_submit("s1")), 0),
+    ],
+)
+def test_the_gap_is_kept_across_all_submits_of_a_site_and_only_between_them(
+    actions: tuple[PilotAction, ...], pauses: int
+) -> None:
+    slept: list[float] = []
+    shell(FakeSite(), rules=FOUR_A_SECOND, sleep=slept.append).act(a_plan(*actions))
+    assert slept == [0.25] * pauses
+
+
+def test_nobody_waits_for_the_rate_once_the_time_is_up_or_the_store_is_lost() -> None:
+    slept: list[float] = []
+    plan = a_plan(a_submit("s1", "s2", "s3"))
+    doors: dict[str, Any] = {"rules": FOUR_A_SECOND, "sleep": slept.append}
+    shell(FakeSite(), act_s_max=-1.0, **doors).act(plan)
+    shell(FakeSite(), ours=lambda: False, **doors).act(plan)
+    assert slept == []
+
+
+def test_nobody_waits_for_the_rate_after_the_last_refusal_that_is_heard() -> None:
+    slept: list[float] = []
+    site = FakeSite(otherwise=Refused("no"))
+    plan = a_plan(a_submit("s1", "s2", "s3", "s4", "s5", "s6"))
+    shell(site, rules=FOUR_A_SECOND, sleep=slept.append).act(plan)
+    assert (slept, asked_of(site)) == ([0.25, 0.25], ["s1", "s2", "s3"])
+
+
+def test_a_store_that_is_lost_during_the_pause_stops_the_act_behind_it() -> None:
+    slept: list[float] = []
+    site = FakeSite()
+    owned = shell(site, rules=FOUR_A_SECOND, sleep=slept.append, ours=lambda: not slept)
+    found = owned.act(a_plan(a_submit("s1", "s2", "s3")))
+    lost = NotTried("another glidepath owns the store now")
+    assert [did.outcome for did in found] == [Done(), lost, lost]
+    assert (slept, asked_of(site)) == ([0.25], ["s1"])
+
+
+@pytest.mark.parametrize("error", [OSError("no route"), RuntimeError("no route"), ValueError("no route")])
+def test_a_pool_that_does_not_say_how_to_join_costs_only_its_own_submits(error: BaseException) -> None:
+    other = PoolName("other")
+    site = FakeSite()
+    doors = shell(site, pools=(FakePool(joins=error), FakePool(other)))
+    found = doors.act(a_plan(a_submit("s1", "s2"), a_submit("o1", pool=other), Drain(WEST, targets("d1"))))
+    untold = NotTried("the pool does not say how to join it: no route")
+    assert [did.outcome for did in found] == [untold, untold, Done(), Done()]
+    assert asked_of(site) == ["o1", "d1"]
+
+
+def test_the_ids_of_what_is_cleared_cannot_be_left_out() -> None:
+    """Without them the site would be asked to remove by name alone, or nothing would be cleared at all."""
+    with pytest.raises(TypeError, match="native_ids"):
+        Clear(WEST, (an_ended("c1"),))  # type: ignore[call-arg]
 
 
 class Hang:
@@ -323,7 +364,7 @@ def test_a_hung_act_is_unsure_what_came_before_is_kept_and_the_rest_is_not_tried
     assert {did.about: did.outcome for did in found} == {
         "s1": Done(),
         "s2": Unsure("no answer in time"),
-        "s3": Failed("not tried in time"),
+        "s3": UNTRIED,
         "d1": Done(),
     }
     # When the call comes back at last, the cycle's time is up: nothing is done behind the next plan's back.
@@ -336,7 +377,7 @@ def test_a_hung_act_is_unsure_what_came_before_is_kept_and_the_rest_is_not_tried
 def test_outcomes_of_acts_that_never_ran_are_not_done() -> None:
     acts = SiteActs(shell(FakeSite()), list(EVERYTHING), AT, deadline=0.0)
     assert shown(acts.outcomes()) == ACTS
-    assert {did.outcome for did in acts.outcomes()} == {Failed("not tried in time")}
+    assert {did.outcome for did in acts.outcomes()} == {UNTRIED}
 
 
 class ToldLimit(InlineCalls):
@@ -353,3 +394,37 @@ def test_a_call_under_way_when_the_time_is_up_gets_its_own_limit_to_end_in() -> 
     plan = a_plan(a_submit("s1"), Drain(EAST, targets("d1")))
     shell(*backends, calls=calls, act_s_max=60.0).act(plan)
     assert calls.limit_s == 65.0
+
+
+@dataclass
+class FakeSource:
+    name: SourceName
+    pool: PoolName = POOL
+    fails: bool = False
+
+    def demand(self, offers: tuple[Offer, ...], *, now: Instant) -> DemandSight:
+        if self.fails:
+            raise OSError("no route")
+        return DemandSight(())
+
+
+def test_the_sources_known_before_are_asked_when_a_pool_cannot_name_them() -> None:
+    pool = FakePool(named=(FakeSource(SourceName("ap1")), FakeSource(SourceName("ap2"))))
+    asks = shell(FakeSite(), pools=(pool,))
+    seen = Seen(AT, DemandSight(()))
+    both = ((POOL, SourceName("ap1"), seen), (POOL, SourceName("ap2"), seen))
+    assert asks.observe(memory()).demand == both
+    pool.named = OSError("the collector is gone")
+    assert asks.observe(memory()).demand == both
+    # Once it names them again, its word counts: a source that was taken away is asked no more.
+    pool.named = (FakeSource(SourceName("ap2"), fails=True),)
+    assert asks.observe(memory()).demand == ((POOL, SourceName("ap2"), Unseen(AT, "no route")),)
+
+
+def test_a_pool_that_cannot_name_its_sources_does_not_blind_the_others() -> None:
+    fine = FakePool(PoolName("fine"), (FakeSource(SourceName("ap"), PoolName("fine")),))
+    broken = FakePool(PoolName("broken"), OSError("the collector is gone"))
+    snap = shell(FakeSite(), pools=(broken, fine)).observe(memory())
+    assert [(pool, source) for pool, source, _ in snap.demand if pool == "fine"] == [("fine", "ap")]
+    assert [pool for pool, _ in snap.slots] == ["broken", "fine"]
+    assert [site for site, _ in snap.sites] == [WEST]

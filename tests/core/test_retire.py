@@ -17,7 +17,7 @@ from core.builders import (
     slot,
     snapshot,
 )
-from glidepath.core.cycle import Unseen
+from glidepath.core.cycle import Done, NotTried, Outcome, Unseen
 from glidepath.core.provision.pilot import Clear, Drain, PilotPhase, SiteState, Target, Withdraw
 from glidepath.core.provision.policies.seed import Seed
 from glidepath.core.provision.policies.steady import Steady
@@ -137,3 +137,24 @@ def test_what_ended_is_cleared_once_with_its_statistics() -> None:
     assert e.ended_at - e.asked_at == 500
     plan, mem = after(later(snap, 10), mem, under)
     assert (plan.actions, mem.tracks) == ((), ())
+
+
+@pytest.mark.parametrize("state", [SiteState.PENDING, SiteState.RUNNING])
+@pytest.mark.parametrize(("outcome", "leaves"), [(Done(), True), (NotTried("no time"), False)])
+def test_a_pilot_that_was_not_told_to_go_is_not_taken_for_leaving(
+    state: SiteState, outcome: Outcome, leaves: bool
+) -> None:
+    pilot = listed("p1", state, key="west/gone")
+    snap = snapshot(pilots={"west": (pilot,)}, slots=(slot("p1"),) if state is SiteState.RUNNING else ())
+    plan, mem = after(snap, memory(), rules(), outcome=outcome)
+    assert [type(act) for act in plan.actions] == [Withdraw if state is SiteState.PENDING else Drain]
+    assert [bool(track.leaving) for track in mem.tracks] == [leaves]
+
+
+@pytest.mark.parametrize(("outcome", "kept"), [(Done(), False), (NotTried("no time"), True)])
+def test_what_was_not_cleared_is_cleared_by_a_later_cycle(outcome: Outcome, kept: bool) -> None:
+    snap = snapshot(pilots={"west": (listed("p1", SiteState.ENDED),)})
+    plan, mem = after(snap, memory(), rules(), outcome=outcome)
+    assert [type(act) for act in plan.actions] == [Clear]
+    again, _ = after(snap, mem, rules())
+    assert [type(act) for act in again.actions] == ([Clear] if kept else [])

@@ -92,36 +92,36 @@ def test_copies_fits_and_less_agree(request_: Resources, room: Resources) -> Non
 def test_jobs_find_the_room_that_there_is(
     rows: tuple[Row, ...], request_: Amounts, jobs: int, run_s: int, taken: int
 ) -> None:
-    assert stock(*rows).take(POOL, [BIG], request_, jobs, run_s) == taken
+    assert stock(*rows).take(POOL, [BIG], request_, jobs=jobs, run_s=run_s) == taken
 
 
 def test_what_was_taken_is_not_taken_twice_and_the_rest_serves_the_next_shape() -> None:
     shelf = stock(a_row(), a_row())
-    assert shelf.take(POOL, [BIG], (3000, 1024, 0, 0), 5, 0) == 2
-    assert shelf.take(POOL, [BIG], (3000, 1024, 0, 0), 5, 0) == 0
-    assert shelf.take(POOL, [BIG], ONE, 5, 0) == 2
-    assert shelf.take(POOL, [BIG], ONE, 5, 0) == 0
+    assert shelf.take(POOL, [BIG], (3000, 1024, 0, 0), jobs=5, run_s=0) == 2
+    assert shelf.take(POOL, [BIG], (3000, 1024, 0, 0), jobs=5, run_s=0) == 0
+    assert shelf.take(POOL, [BIG], ONE, jobs=5, run_s=0) == 2
+    assert shelf.take(POOL, [BIG], ONE, jobs=5, run_s=0) == 0
 
 
 def test_begun_pilots_are_filled_before_another_is_touched() -> None:
     shelf = stock(a_row(), a_row(free=Resources(2000, 4096), whole=False))
-    assert shelf.take(POOL, [BIG], ONE, 2, 0) == 2
+    assert shelf.take(POOL, [BIG], ONE, jobs=2, run_s=0) == 2
     assert shelf.untouched() == {(POOL, BIG): 1}
-    assert shelf.take(POOL, [BIG], ONE, 1, 0) == 1
+    assert shelf.take(POOL, [BIG], ONE, jobs=1, run_s=0) == 1
     assert shelf.untouched() == {}
 
 
 def test_a_pilot_begun_by_one_group_is_filled_by_the_next() -> None:
     shelf = stock(*[a_row()] * 3)
     for _ in range(4):
-        assert shelf.take(POOL, [BIG], ONE, 1, 0) == 1
+        assert shelf.take(POOL, [BIG], ONE, jobs=1, run_s=0) == 1
     assert shelf.untouched() == {(POOL, BIG): 2}
 
 
 @pytest.mark.parametrize(("jobs", "left"), [(0, 5), (1, 4), (4, 4), (5, 3), (16, 1), (17, 0), (99, 0)])
 def test_untouched_pilots_are_counted(jobs: int, left: int) -> None:
     shelf = stock(*[a_row()] * 5)
-    shelf.take(POOL, [BIG], ONE, jobs, 0)
+    shelf.take(POOL, [BIG], ONE, jobs=jobs, run_s=0)
     assert shelf.untouched() == ({(POOL, BIG): left} if left else {})
 
 
@@ -132,25 +132,25 @@ def test_untouched_pilots_are_told_apart_by_pool_and_kind() -> None:
 
 def test_kinds_are_tried_in_the_order_given() -> None:
     shelf = stock(a_row(kind=SMALL), a_row())
-    assert shelf.take(POOL, [SMALL, BIG], ONE, 3, 0) == 3
+    assert shelf.take(POOL, [SMALL, BIG], ONE, jobs=3, run_s=0) == 3
     assert shelf.untouched() == {}
     shelf = stock(a_row(kind=SMALL), a_row())
-    assert shelf.take(POOL, [BIG, SMALL], ONE, 3, 0) == 3
+    assert shelf.take(POOL, [BIG, SMALL], ONE, jobs=3, run_s=0) == 3
     assert shelf.untouched() == {(POOL, SMALL): 1}
 
 
 def test_pilots_just_asked_for_hold_jobs_too() -> None:
     shelf = Stock()
     shelf.add(POOL, BIG, 2, 3600)
-    assert shelf.take(POOL, [BIG], ONE, 99, 3601) == 0
-    assert shelf.take(POOL, [BIG], ONE, 5, 3600) == 5
+    assert shelf.take(POOL, [BIG], ONE, jobs=99, run_s=3601) == 0
+    assert shelf.take(POOL, [BIG], ONE, jobs=5, run_s=3600) == 5
     assert shelf.untouched() == {}
 
 
 def test_room_too_small_for_anyone_is_put_away_and_a_whole_pilot_is_not() -> None:
     scraps = a_row(free=Resources(500, 8192), whole=False)
     shelf = stock(scraps, a_row(free=Resources(500, 8192)), least=ONE)
-    assert shelf.take(POOL, [BIG], ONE, 9, 0) == 0
+    assert shelf.take(POOL, [BIG], ONE, jobs=9, run_s=0) == 0
     assert shelf.untouched() == {(POOL, BIG): 1}
 
 
@@ -226,7 +226,8 @@ def test_the_first_group_is_packed_exactly_as_pilot_by_pilot(
     pilots: tuple[OnePilot, ...], takes: list[Take]
 ) -> None:
     take = takes[0]
-    taken = shelved(pilots).take(POOL, [KINDS[k] for k in take.kinds], take.need, take.jobs, take.run_s)
+    kinds = [KINDS[kind] for kind in take.kinds]
+    taken = shelved(pilots).take(POOL, kinds, take.need, jobs=take.jobs, run_s=take.run_s)
     assert taken == min(take.jobs, sum(places(pilot, take) for pilot in pilots))
 
 
@@ -239,7 +240,7 @@ def test_whatever_is_packed_fits_into_single_pilots_and_leaves_the_untouched_alo
     possible = {tuple(sorted(pilots))}
     for take in takes:
         kinds = [KINDS[kind] for kind in take.kinds]
-        taken = shelf.take(POOL, kinds, take.need, take.jobs, take.run_s)
+        taken = shelf.take(POOL, kinds, take.need, jobs=take.jobs, run_s=take.run_s)
         assert 0 <= taken <= take.jobs
         possible = {tuple(sorted(after)) for before in possible for after in ways(before, take, taken)}
         assert possible, f"{taken} jobs do not fit"
@@ -258,6 +259,7 @@ def test_putting_scraps_away_changes_no_answer(
     plain, tidy = stock(*rows), stock(*rows, least=least)
     for take in takes:
         if fits(least, take.need):
-            asked = (POOL, [KINDS[k] for k in take.kinds], take.need, take.jobs, take.run_s)
-            assert plain.take(*asked) == tidy.take(*asked)
+            asked = (POOL, [KINDS[k] for k in take.kinds], take.need)
+            most = {"jobs": take.jobs, "run_s": take.run_s}
+            assert plain.take(*asked, **most) == tidy.take(*asked, **most)
     assert plain.untouched() == tidy.untouched()

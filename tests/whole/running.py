@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -81,7 +81,7 @@ class Running:
     def wait_for(self, pattern: str, *, times: int = 1, since: int = 0) -> None:
         until(
             lambda: len(re.findall(pattern, "\n".join(self.lines[since:]))) >= times,
-            f"`{pattern}` {times} times in:\n{self.text}",
+            lambda: f"`{pattern}` {times} times in:\n{self.text}",
         )
 
     def wait_end(self, *, within_s: float = WAIT_S) -> int:
@@ -104,11 +104,11 @@ class Running:
         self.process.stdout.close()
 
 
-def until(true: object, what: str, *, within_s: float = WAIT_S) -> None:
+def until(true: Callable[[], bool], what: str | Callable[[], str], *, within_s: float = WAIT_S) -> None:
     deadline = time.monotonic() + within_s
-    while not true():  # type: ignore[operator]
+    while not true():
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_s:g} s: {what}")
+            raise AssertionError(f"not within {within_s:g} s: {what if isinstance(what, str) else what()}")
         time.sleep(POLL_S)
 
 

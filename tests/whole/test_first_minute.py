@@ -29,7 +29,7 @@ def test_sample_jobs_of_two_shapes_run_on_pilots_that_are_asked_for_with_a_reaso
     assert "demand local: 0.25 CPU 128MiB" in run.text
     assert "demand local: 0.5 CPU 512MiB" in run.text
     assert "ask for" in run.text
-    assert "rule=idle" in run.text
+    assert "rule: idle" in run.text
     assert "is busy" in run.text
     assert "is idle" in run.text
     assert "ended" in run.text
@@ -107,8 +107,9 @@ def test_with_a_lost_store_pilots_are_adopted_by_label_and_no_limit_is_broken(ho
     second = up("--config", str(home / "c.toml"))
     second.wait_for("pilot gp-.* is", times=2)
     glidepath(home, "job", "submit", "--count", "4", "--mem", "100MiB", "--", "true")
-    second.wait_for("demand local")
-    time.sleep(4)
+    second.wait_for("is done", times=4)
+    glidepath(home, "job", "submit", "--count", "4", "--mem", "100MiB", "--", "sleep", "5")
+    second.wait_for("is done", times=6)
     assert len(list((home / "pilots").iterdir())) <= 2
     second.signal(signal.SIGINT)
     assert second.wait_end(within_s=20) == 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from glidepath.cli.output import OUTPUT, drawn
-from glidepath.cli.session import located, machine
+from glidepath.cli.session import located
 from glidepath.cli.verb import Answer, Exit, Noun, Options, Verb
 from glidepath.cli.where import where
 
@@ -35,6 +35,7 @@ class Check(Verb):
 
     def run(self) -> int:
         from glidepath.config import ConfigError, default_settings, load
+        from glidepath.machine import machine
 
         asked = self.given["file"] or self.given["config"]
         place = where(self.caller.environ, home=self.given["home"], config=asked)

@@ -1,4 +1,4 @@
-"""`glidepath journal`: the cycles that are kept, newest last."""
+"""`glidepath journal`: the cycles that are kept and what happened beside them, newest last."""
 
 from __future__ import annotations
 
@@ -43,4 +43,25 @@ class List(Reader):
         return Answer("CycleList", items, COLUMNS, nothing=nothing, name=lambda item: item["cycle"])
 
 
-NOUN = Noun("journal", {"list": List})
+NOTES = (
+    Column("TIME", lambda item: item["time"]),
+    Column("KIND", lambda item: item["kind"]),
+    Column("BY", lambda item: item["by"]),
+    Column("TEXT", lambda item: item["text"]),
+)
+
+
+class Events(List):
+    """List what happened beside the cycles: configuration taken up or refused, pauses, words of operators"""
+
+    def answer(self) -> Answer:
+        with opened(self) as session:
+            notes = session.journal.events(limit=self.given["limit"])
+        items = tuple(
+            {"time": iso(one.wall_s), "kind": one.kind, "by": one.by, "text": one.text}
+            for one in reversed(notes)
+        )
+        return Answer("EventList", items, NOTES, nothing="nothing to tell", name=lambda item: item["time"])
+
+
+NOUN = Noun("journal", {"list": List, "events": Events})

@@ -8,13 +8,11 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TextIO
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TextIO
 
 from glidepath.cli.text import safe
 from glidepath.core.cycle import Decision, Did, Done, Plan
-from glidepath.core.provision.memory import Memory
 from glidepath.core.provision.pilot import (
     Clear,
     Drain,
@@ -26,6 +24,7 @@ from glidepath.core.provision.pilot import (
     WriteOff,
 )
 from glidepath.core.units import shown_duration
+from glidepath.view import Frame
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -35,27 +34,8 @@ if TYPE_CHECKING:
 EVENTS_SHOWN = 12
 JOBS_SHOWN = 10
 PILOTS_SHOWN = 12
-
-
-@dataclass(frozen=True)
-class Frame:
-    """One turn of the loop as people should see it."""
-
-    wall: float
-    plan: Plan[PilotAction]
-    memory: Memory
-    outcomes: tuple[Did, ...]
-    jobs: Sequence[Job]
-    counts: dict[str, int]
-    trouble: str = ""
-
-
-class View(Protocol):
-    def show(self, frame: Frame) -> None: ...
-
-    def say(self, text: str) -> None: ...
-
-    def close(self) -> None: ...
+# A reason with all its numbers; cutting it in a log would lose what the log is for.
+LINE_LETTERS_MAX = 2000
 
 
 def stamp(wall: float) -> str:
@@ -72,7 +52,7 @@ def action_lines(plan: Plan[PilotAction], outcomes: Iterable[Did]) -> list[str]:
     for did in outcomes:
         if not isinstance(did.outcome, Done):
             lines.append(f"{did.verb} {did.about}: {type(did.outcome).__name__.lower()}, {did.outcome.why}")
-    return [safe(line) for line in lines]
+    return [safe(line, letters_max=LINE_LETTERS_MAX) for line in lines]
 
 
 def _action_line(decision: Decision[PilotAction]) -> str:
@@ -98,7 +78,7 @@ def _pilots(count: int) -> str:
 
 def demand_rows(plan: Plan[PilotAction]) -> list[tuple[str, str]]:
     return [
-        (safe(d.about.removeprefix("demand:")), safe(str(d.reason)))
+        (safe(d.about.removeprefix("demand:")), safe(str(d.reason), letters_max=LINE_LETTERS_MAX))
         for d in plan.decisions
         if d.about.startswith("demand:")
     ]
@@ -146,7 +126,7 @@ class Lines:
         print(at, text, file=self.out, flush=True)
 
     def say(self, text: str) -> None:
-        print(safe(text), file=self.out, flush=True)
+        print(safe(text, letters_max=LINE_LETTERS_MAX), file=self.out, flush=True)
 
     def close(self) -> None:
         pass

@@ -34,7 +34,7 @@ NOUNS: dict[str, Entry] = {
     "pilot": Entry("pilot", "pilots: where they stand, their story, their output", ("list", "show", "logs")),
     "plan": Entry("plan", "observe and decide now, do nothing, and show the plan"),
     "explain": Entry("explain", "why a job waits, why a site got what it got, why a pilot came and left"),
-    "journal": Entry("journal", "the cycles that are kept", ("list",)),
+    "journal": Entry("journal", "the cycles that are kept and what happened beside them", ("list", "events")),
     "replay": Entry("replay", "decide a kept cycle again and compare, with another policy if you like"),
     "config": Entry("config", "check, show and explain the configuration", ("check", "show", "reference")),
     "doctor": Entry("doctor", "check everything that glidepath depends on, with a fix for each"),

@@ -33,8 +33,8 @@ class Plan(Reader):
 
     def answer(self) -> Answer:
         from glidepath.cli.session import located
-        from glidepath.cli.up import UpOptions
         from glidepath.cli.view import action_text, decision_item, scene_of, sources_of
+        from glidepath.running import UpOptions
         from glidepath.up import plan_once
 
         place = located(self).where

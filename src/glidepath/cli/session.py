@@ -106,6 +106,7 @@ class Session:
 def located(verb: Verb) -> Located:
     """Find the home and read the configuration; every problem of it is told at once."""
     from glidepath.config import ConfigError, default_settings, load
+    from glidepath.machine import machine
 
     place = where(verb.caller.environ, home=verb.given["home"], config=verb.given["config"])
     verb.logger.info("home: %s (from %s)", place.home, place.home_from)
@@ -122,20 +123,6 @@ def located(verb: Verb) -> Located:
         raise Stop(f"the configuration has {what}; nothing was done", code=Exit.USAGE) from None
 
 
-def machine(home: Path) -> dict[str, int]:
-    """The size of this machine, for the embedded default."""
-    import os
-    import shutil
-
-    near = next((path for path in (home, *home.parents) if path.exists()), Path("/"))
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return {
-        "cpus": len(os.sched_getaffinity(0)),
-        "memory_mib": pages // 1024**2,
-        "disk_mib": shutil.disk_usage(near).free // 1024**2,
-    }
-
-
 @contextmanager
 def opened(
     verb: Verb, *, place: Located | None = None, write: bool = False, create: bool = False
@@ -147,6 +134,7 @@ def opened(
         raise Stop(f"there is no store at `{file}` yet", hint=START, code=Exit.NOT_FOUND)
     # Imported here: the database toolkit is most of the start-up time of these verbs.
     from glidepath.store.engine import StoreError, open_store
+    from glidepath.store.jobs import number_on
     from glidepath.store.migrations import migrate
 
     if create and file is not None:
@@ -154,6 +142,8 @@ def opened(
     try:
         with open_store(place.store_url, read_only=not (write or create)) as store:
             migrate(store)
+            if create:
+                number_on(store, place.where.home)
             yield Session(place, store, verb.caller.wall)
     except StoreError as error:
         raise Stop(str(error)) from error

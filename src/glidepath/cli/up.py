@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 from glidepath.cli.verb import Noun, Options, Verb
-
-
-@dataclass(frozen=True)
-class UpOptions:
-    """All that a start of the controllers can be told from the command line."""
-
-    config: Path | None
-    home: Path
-    sample: bool = False
-    until_idle: bool = False
-    shadow: bool = False
-    plain: bool = False
 
 
 class Up(Verb):
@@ -55,17 +41,20 @@ class Up(Verb):
 
         place = where(self.caller.environ, home=self.given["home"], config=self.given["config"])
         self.logger.info("home %s (%s), configuration %s", place.home, place.home_from, place.config_from)
+        # Imported here: these bring the store, the configuration and the terminal with them.
+        from glidepath.cli.live import Lines, Picture
+        from glidepath.running import UpOptions
+        from glidepath.up import run
+
         options = UpOptions(
             config=place.config,
             home=place.home,
             sample=self.given["sample"],
             until_idle=self.given["until_idle"],
             shadow=self.given["shadow"],
-            plain=self.given["plain"] or not self.caller.draws,
         )
-        from glidepath.up import run
-
-        return run(options)
+        plain = self.given["plain"] or not self.caller.draws
+        return run(options, Lines() if plain else Picture())
 
 
 NOUN = Noun("up", {"": Up})

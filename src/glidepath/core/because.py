@@ -24,7 +24,10 @@ class Because(StrEnum):
     POOL_UNSEEN = "the slots of the pool cannot be seen, so nothing is asked for or taken away"
     POOL_PAUSED = "the pool is paused by an operator"
 
+    STOPPING = "glidepath is stopping and asks for nothing more"
+
     # About a site or an offer.
+    SITE_OPEN = "the site is seen and open"
     OPEN = "the offer is open and nothing more is wanted of it"
     ASKED_HERE = "pilots are asked for here"
     AT_LIMIT = "the offer is at its limit"
@@ -51,4 +54,3 @@ class Because(StrEnum):
 
     # About the plan as a whole.
     BREACH = "the plan broke an invariant and was not carried out; please report this"
-    STORE_FAILED = "the journal cannot be written, so nothing is done"

@@ -75,7 +75,14 @@ def _caps(picture: Picture, rules: Rules, submits: list[Submit]) -> list[Breach]
     limits |= {f"owner {owner}": limit for owner, limit in named.items()}
     found: list[Breach] = []
     for scope in sorted(scope for scope in limits if asked[scope]):
-        found += _cap(scope, limits[scope], live[scope], pending[scope], asked[scope], elapsed_s)
+        found += _cap(
+            scope,
+            limits[scope],
+            live=live[scope],
+            pending=pending[scope],
+            asked=asked[scope],
+            elapsed_s=elapsed_s,
+        )
     return found
 
 
@@ -83,7 +90,7 @@ def _scopes(site: str, offer: str, pool: str, owner: str) -> tuple[str, ...]:
     return ("overall", f"site {site}", f"offer {offer}", f"pool {pool}", f"owner {owner}")
 
 
-def _cap(scope: str, limits: Limits, live: int, pending: int, asked: int, elapsed_s: int) -> list[Breach]:
+def _cap(scope: str, limits: Limits, *, live: int, pending: int, asked: int, elapsed_s: int) -> list[Breach]:
     found = []
     for word, limit, count in (
         ("live_max", limits.live_max, live + asked),

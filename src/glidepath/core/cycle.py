@@ -47,7 +47,12 @@ class Reason:
     def __str__(self) -> str:
         if not self.facts:
             return self.because.value
-        return f"{self.because.value} ({', '.join(f'{key}={value}' for key, value in self.facts)})"
+        return f"{self.because.value} ({', '.join(_fact(key, value) for key, value in self.facts)})"
+
+
+def _fact(key: str, value: int | str) -> str:
+    wordy = isinstance(value, str) and " " in value
+    return f"{key}: {value}" if wordy else f"{key}={value}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -381,6 +381,8 @@ class EmbeddedPool:
 
     def acknowledged(self, keys: Iterable[Any]) -> None:
         gone = {tuple(key) for key in keys}
+        # A store that was lost begins to count again: the same numbers may come back as another job.
+        self.reported -= gone
         self.unreported = [one for one in self.unreported if (one["job"], one["attempt"]) not in gone]
 
     def overdue(self, now: float) -> bool:

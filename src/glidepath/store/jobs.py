@@ -1,13 +1,14 @@
 """The one job store: specs come in, jobs go out, and every change of state is one guarded update.
 
 A finished job never runs again: each update names the attempt and the states it may leave. It refuses to
-know sockets, pilots' processes and folders; the pool server tells it what became of an attempt.
+know sockets and pilots' processes; the pool server tells it what became of an attempt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 from sqlalchemy import (
@@ -18,11 +19,13 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    text,
     update,
 )
 
 from glidepath.core.quantity import Instant, Resources
 from glidepath.ports import Clock
+from glidepath.store.engine import Store
 from glidepath.store.job import (
     LIVE,
     NEXT,
@@ -401,3 +404,23 @@ def demand_of(conn: Connection, partition: str) -> tuple[QueueGroup, ...]:
         )
         for row in rows
     )
+
+
+def number_on(store: Store, home: Path) -> None:
+    """Give the first job of an empty store a number that no folder under `jobs` has: after a lost store the
+    old numbers may still be in use by a pilot, and the old logs are somebody's."""
+    try:
+        names = [entry.name for entry in (home / "jobs").iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    highest = max((int(name) for name in names if name.isdecimal()), default=0)
+    if not highest or store.read_only:
+        return
+    with store.write() as conn:
+        if conn.execute(select(jobs.c.id).limit(1)).first() is not None:
+            return
+        if conn.dialect.name == "sqlite":
+            conn.execute(text("DELETE FROM sqlite_sequence WHERE name = 'jobs'"))
+            conn.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs', :n)"), {"n": highest})
+        else:
+            conn.execute(text("SELECT setval(pg_get_serial_sequence('jobs', 'id'), :n)"), {"n": highest})

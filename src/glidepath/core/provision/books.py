@@ -103,6 +103,9 @@ class Books:
         if old.phase in ENDED:
             phase = old.phase  # Nothing comes back from the end; an old report must not revive it.
         track = old if phase is old.phase else advanced(old, phase, self.now)
+        if phase is P.IDLE and track is old and slot is not None and slot.jobs_run > old.jobs_run:
+            # It worked between two looks: from now on it is idle anew, or it would be let go while in use.
+            track = replace(old, since=self.now, idle_s=old.idle_s + self.now - old.since)
         ends_at = _ends_at(pilot, slot) or track.ends_at
         jobs_run = max(track.jobs_run, slot.jobs_run) if slot else track.jobs_run
         if (

@@ -66,7 +66,7 @@ def _site_decisions(picture: Picture, rules: Rules) -> list[Decision[PilotAction
     for track in picture.tracks:
         live[track.site] = live.get(track.site, 0) + 1
     for site in rules.sites:
-        because = picture.closed_sites.get(site.name) or Because.OPEN
+        because = picture.closed_sites.get(site.name) or Because.SITE_OPEN
         quarantined = sorted(node for node in _avoid(picture, site.name))
         facts: list[tuple[str, int | str]] = [("live", live.get(site.name, 0))]
         if quarantined:
@@ -135,9 +135,9 @@ class _Names:
 
 
 def base36(number: int) -> str:
-    digits = ""
-    while True:
+    number, rest = divmod(number, 36)
+    digits = _DIGITS[rest]
+    while number:
         number, rest = divmod(number, 36)
         digits = _DIGITS[rest] + digits
-        if not number:
-            return digits
+    return digits

@@ -185,11 +185,13 @@ def _summed(demands: list[Demand]) -> list[Demand]:
 
 
 def _order(demand: Demand) -> tuple[object, ...]:
-    # GPU jobs first: what does not need a GPU must not eat the room beside one. Then the oldest.
+    # GPU jobs first: what does not need a GPU must not eat the room beside one. Then those with the fewest
+    # offers to choose from, or a small job could take the only place of a large one. Then the oldest.
     oldest = demand.oldest_at if demand.oldest_at is not None else 1 << 62
     return (
         demand.pool,
         -demand.shape.request.gpus,
+        len(demand.fits),
         oldest,
         demand.shape.request.as_tuple(),
         demand.shape.traits,

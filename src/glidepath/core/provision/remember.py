@@ -48,7 +48,7 @@ def remember(picture: Picture, plan: Plan[PilotAction], outcomes: Iterable[Did],
                     if isinstance(outcome, Done | Unsure):
                         expected.append(_expected(submit, name, picture.now))
                     elif isinstance(outcome, Failed | Refused) and submit.site in sites:
-                        _count_failure(health, submit, outcome, picture.now, rules)
+                        _count_failure(health, submit, outcome, picture.now, rules=rules)
             case Withdraw() | Drain() as action:
                 verb = "withdraw" if isinstance(action, Withdraw) else "drain"
                 for target in action.pilots:
@@ -97,7 +97,7 @@ def _expected(submit: Submit, name: PilotName, now: Instant) -> Track:
 
 
 def _count_failure(
-    health: dict[str, Health], submit: Submit, outcome: Failed | Refused, now: Instant, rules: Rules
+    health: dict[str, Health], submit: Submit, outcome: Failed | Refused, now: Instant, *, rules: Rules
 ) -> None:
     site = next(site for site in rules.sites if site.name == submit.site)
     offer = health.get(submit.offer) or Health(submit.offer)

@@ -146,17 +146,17 @@ class Service:
         request = demand.shape.request.as_tuple()
         run_s = demand.run_s_max or self.rules.left_s_min
         plain = [kind for _, kind in kinds]
-        free = self.shelves.free.take(demand.pool, plain, request, demand.idle, run_s)
-        coming = self.shelves.coming.take(demand.pool, plain, request, demand.idle - free, run_s)
+        free = self.shelves.free.take(demand.pool, plain, request, jobs=demand.idle, run_s=run_s)
+        coming = self.shelves.coming.take(demand.pool, plain, request, jobs=demand.idle - free, run_s=run_s)
         uncovered = demand.idle - free - coming
         if uncovered:
-            self.shelves.late.take(demand.pool, plain, request, uncovered, run_s)
+            self.shelves.late.take(demand.pool, plain, request, jobs=uncovered, run_s=run_s)
         facts: tuple[Fact, ...] = (("idle", demand.idle), ("free", free), ("coming", coming))
         stop = self._left_alone(wanted, kinds, uncovered)
         if stop is not None:
             held_back = uncovered if not wanted.held else 0
             return Served(wanted, Reason(stop, facts), uncovered=held_back)
-        return self._ask(wanted, kinds, facts, free, coming)
+        return self._ask(wanted, kinds, facts, free=free, coming=coming)
 
     def _left_alone(
         self, wanted: Wanted, kinds: list[tuple[OpenOffer, Kind]], uncovered: int
@@ -172,6 +172,8 @@ class Service:
             return Because.NO_OFFER_FITS
         if not uncovered:
             return Because.COVERED
+        if self.picture.snapshot.stopping:
+            return Because.STOPPING
         if f"pool:{demand.pool}" in self.paused:
             return Because.POOL_PAUSED
         return None
@@ -181,6 +183,7 @@ class Service:
         wanted: Wanted,
         kinds: list[tuple[OpenOffer, Kind]],
         facts: tuple[Fact, ...],
+        *,
         free: int,
         coming: int,
     ) -> Served:
@@ -206,11 +209,14 @@ class Service:
         facts = (*facts, ("wanted", pressure.waiting), ("rule", pressure.rule))
         if not jobs:
             return Served(wanted, Reason(Because.ENOUGH_PRESSURE, facts), uncovered=uncovered)
-        shared = self.shelves.opened.take(demand.pool, [c.kind for c in open_ones], request, jobs, run_s)
+        shared = self.shelves.opened.take(
+            demand.pool, [c.kind for c in open_ones], request, jobs=jobs, run_s=run_s
+        )
         asked, left = self._share_out(demand, open_ones, jobs - shared)
         if shared:
             facts = (*facts, ("beside_others", shared))
-        reason = self._reason(demand, kinds, open_ones, left, (*facts, ("asked", asked)))
+        facts = (*facts, ("asked", asked))
+        reason = self._reason(demand, kinds, open_ones, left=left, facts=facts)
         return Served(wanted, reason, asked, uncovered - (jobs - left))
 
     @staticmethod
@@ -242,7 +248,7 @@ class Service:
                 kind = given.candidate.kind
                 life_s = given.candidate.entry.lifetime_s
                 self.shelves.opened.add(demand.pool, kind, given.pilots, life_s)
-                self.shelves.opened.take(demand.pool, [kind], request, given.jobs, 0)
+                self.shelves.opened.take(demand.pool, [kind], request, jobs=given.jobs, run_s=0)
                 asked += given.pilots
                 left -= given.jobs
         return asked, left
@@ -265,6 +271,7 @@ class Service:
         demand: Demand,
         kinds: list[tuple[OpenOffer, Kind]],
         open_ones: list[Candidate],
+        *,
         left: int,
         facts: tuple[Fact, ...],
     ) -> Reason:

@@ -203,7 +203,8 @@ def market(picture: Picture, rules: Rules) -> Market:
     for site in rules.sites:
         site_room = room(site.limits, by_site.get(site.name))
         for offer in site.offers:
-            entry = _open_offer(picture, site, offer, room(offer.limits, by_offer.get(offer.key)), site_room)
+            offer_room = room(offer.limits, by_offer.get(offer.key))
+            entry = _open_offer(picture, site, offer, room=offer_room, site_room=site_room)
             _close(entry, picture, rules, probing)
             offers[offer.key] = entry
     default = next((owner.limits for owner in rules.owners if owner.owner == "*"), None)
@@ -223,7 +224,7 @@ def market(picture: Picture, rules: Rules) -> Market:
     )
 
 
-def _open_offer(picture: Picture, site: SiteRules, offer: Offer, room: Room, site_room: Room) -> OpenOffer:
+def _open_offer(picture: Picture, site: SiteRules, offer: Offer, *, room: Room, site_room: Room) -> OpenOffer:
     health = picture.health_of(offer.key)
     if health.failures:
         bound = min(offer.limits.per_cycle_max or PER_CYCLE_WHEN_FAILING, PER_CYCLE_WHEN_FAILING)

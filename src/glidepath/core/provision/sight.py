@@ -56,3 +56,4 @@ class Snapshot:
     sites: tuple[tuple[SiteName, Sighting[SiteListing]], ...]
     windows: tuple[Window, ...] = ()
     pauses: tuple[Pause, ...] = ()
+    stopping: bool = False  # glidepath itself is ending

@@ -104,7 +104,7 @@ class Stock:
     def _shelf(self, pool: PoolName, offer: OfferKey) -> Shelf:
         return self._pools.setdefault(pool, {}).setdefault(offer, Shelf())
 
-    def take(self, pool: PoolName, kinds: Iterable[Kind], request: Amounts, jobs: int, run_s: int) -> int:
+    def take(self, pool: PoolName, kinds: Iterable[Kind], request: Amounts, *, jobs: int, run_s: int) -> int:
         """Pack up to so many jobs; the number that found room."""
         shelves = self._pools.get(pool)
         if not shelves or not jobs:
@@ -113,12 +113,12 @@ class Stock:
         for kind in kinds:
             shelf = shelves.get(kind.offer)
             if shelf is not None and fits(request, shelf.most):
-                left -= self._fill(shelf, kind, request, left, run_s)
+                left -= self._fill(shelf, kind, request, jobs=left, run_s=run_s)
                 if not left:
                     break
         return jobs - left
 
-    def _fill(self, shelf: Shelf, kind: Kind, request: Amounts, jobs: int, run_s: int) -> int:
+    def _fill(self, shelf: Shelf, kind: Kind, request: Amounts, *, jobs: int, run_s: int) -> int:
         left = jobs
         added: list[Lot] = []
         for lot in shelf.lots:

@@ -1,0 +1,318 @@
+"""The running controllers: cycle after cycle, waiting in between, taking up changed settings, and the end.
+
+Everything is handed in open by `glidepath.up`. It refuses to know where things come from and how they look.
+"""
+
+from __future__ import annotations
+
+import getpass
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from glidepath.assembly import doors_of
+from glidepath.clock import SteadyClock
+from glidepath.config import Loaded, Settings, Watcher, partitions_of
+from glidepath.core.cycle import Did, Plan
+from glidepath.core.provision.memory import Memory
+from glidepath.core.provision.pilot import PilotAction
+from glidepath.core.provision.sight import Pause, Snapshot
+from glidepath.core.quantity import SiteName
+from glidepath.embedded.server import PoolServer
+from glidepath.ending import kill_pilots, stop_pilots
+from glidepath.journal.entry import Entry
+from glidepath.journal.journal import Journal
+from glidepath.loop import Cycle, run_cycle
+from glidepath.plugins import PluginError
+from glidepath.ports import Place
+from glidepath.provisioner import Provisioner
+from glidepath.shadow import Difference
+from glidepath.status import StatusServer
+from glidepath.store.engine import Store, StoreError
+from glidepath.store.job import JobState
+from glidepath.store.jobs import JobStore
+from glidepath.store.lease import Held
+from glidepath.view import Frame, View
+
+# How often, while waiting for the next cycle, files, lease and signals are looked at.
+LOOK_S = 0.25
+CONFIG_LOOK_S = 1.0
+PRUNE_EVERY_CYCLES = 100
+STOP_S_MAX = 10.0
+BURY_S_MAX = 3.0
+JOBS_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class UpOptions:
+    """All that a start of the controllers can be told from the command line."""
+
+    config: Path | None
+    home: Path
+    sample: bool = False
+    until_idle: bool = False
+    shadow: bool = False
+
+
+@dataclass(slots=True)
+class Signals:
+    """How often we were told to stop: once means end in order, twice means at once."""
+
+    count: int = 0
+
+    def told(self, *_: object) -> None:
+        self.count += 1
+
+    @contextmanager
+    def watched(self) -> Iterator[Signals]:
+        old = {number: signal.signal(number, self.told) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield self
+        finally:
+            for number, before in old.items():
+                signal.signal(number, before)
+
+
+def sleep_until(seconds: float, until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + seconds
+    while not until() and time.monotonic() < deadline:
+        time.sleep(min(LOOK_S, max(0.0, deadline - time.monotonic())))
+
+
+class JournalRecorder:
+    """The loop's recorder over the journal, and the last cycle kept in memory for status."""
+
+    def __init__(self, up: Controllers) -> None:
+        self.up = up
+
+    def planned(self, snapshot: Snapshot, memory: Memory, plan: Plan[PilotAction]) -> None:
+        moment = self.up.clock.moment()
+        rules = self.up.provisioner.rules
+        entry = Entry(plan.cycle, moment, self.up.journal.version, snapshot, memory, rules, plan, None)
+        self.up.status.publish(entry)
+        if not self.up.lease.check():
+            raise StoreError("this glidepath no longer owns the store")
+        self.up.journal.planned(moment, snapshot, memory, rules=rules, plan=plan)
+
+    def acted(self, plan: Plan[PilotAction], outcomes: tuple[Did, ...]) -> None:
+        self.up.journal.acted(plan.cycle, outcomes)
+
+
+@dataclass
+class Controllers:
+    options: UpOptions
+    view: View
+    signals: Signals
+    settings: Settings
+    watcher: Watcher | None
+    place: Place
+    store: Store
+    lease: Held
+    journal: Journal
+    clock: SteadyClock
+    memory: Memory
+
+    def __post_init__(self) -> None:
+        self.woken = threading.Event()
+        self.status = StatusServer(self.options.home, shadow=self.options.shadow)
+        self.provisioner = self._assembled(self.settings)
+        self.server: PoolServer | None = None
+        self.cycles = 0
+        self.difference = Difference() if self.options.shadow else None
+
+    def _assembled(self, settings: Settings) -> Provisioner:
+        doors, rules, policy = doors_of(settings, self.place, self.clock, self._pauses)
+        doors.ours = self.lease.check
+        return Provisioner(doors, rules, policy, shadow=self.options.shadow)
+
+    def _pauses(self) -> tuple[Pause, ...]:
+        try:
+            return self.journal.pauses()
+        except StoreError as error:
+            # What cannot be read may have been "stop": nothing is asked for until it can.
+            why = f"pauses cannot be read: {error}"
+            return tuple(Pause(f"pool:{pool}", by="glidepath", why=why) for pool in self.settings.pools)
+
+    def run(self) -> int:
+        embedded = [name for name, pool in self.settings.pools.items() if pool.kind == "embedded"]
+        self.status.start()
+        try:
+            if embedded and not self.options.shadow:
+                self._serve_pools(embedded)
+            if self.options.sample:
+                self._submit_samples()
+            self._loop()
+            self._end()
+        finally:
+            if self.server is not None:
+                self.server.stop()
+            self.status.stop()
+            self._close_doors()
+        return 0
+
+    def _serve_pools(self, embedded: list[str]) -> None:
+        names = {*embedded, *(name for name, pool in partitions_of(self.settings) if pool in embedded)}
+        self.server = PoolServer(
+            self.store, self.options.home, names, clock=self.clock, on_change=self.woken.set
+        )
+        self.server.start()
+
+    def _submit_samples(self) -> None:
+        from glidepath.sample import sample_jobs
+
+        partition = partitions_of(self.settings)[0][0]
+        specs = sample_jobs(partition, getpass.getuser())
+        JobStore(self.store, self.clock).submit_many(specs)
+        if self.server is not None:
+            self.server.wake()
+        self.view.say(f"submitted {len(specs)} sample jobs of two shapes")
+
+    def _loop(self) -> None:
+        while not self.signals.count:
+            started = time.monotonic()
+            cycle = self._cycle()
+            if self.options.until_idle and self._idle(cycle):
+                return
+            self._wait(started, cycle.plan.wake_after_s)
+
+    def _cycle(self) -> Cycle[Snapshot, Memory, PilotAction]:
+        self.woken.clear()
+        cycle = run_cycle(self.provisioner, JournalRecorder(self), self.memory)
+        self.memory = cycle.memory
+        self.cycles += 1
+        trouble = (
+            f"the journal cannot be written, so nothing is done: {cycle.unrecorded}"
+            if cycle.unrecorded
+            else ""
+        )
+        self.status.trouble = trouble
+        self.view.show(self._frame(cycle, trouble))
+        if self.difference is not None:
+            for line in self.difference.lines(cycle.snapshot, cycle.plan):
+                self.view.say(line)
+        if self.cycles % PRUNE_EVERY_CYCLES == 0 and not trouble:
+            self._prune()
+        return cycle
+
+    def _frame(self, cycle: Cycle[Snapshot, Memory, PilotAction], trouble: str) -> Frame:
+        jobs, counts = [], {}
+        try:
+            store = JobStore(self.store, self.clock)
+            if not self.options.shadow:
+                jobs = list(store.list(limit=JOBS_SHOWN))
+                counts = {state.value: count for state, count in store.counts().items()}
+        except StoreError as error:
+            trouble = trouble or f"the job store cannot be read: {error}"
+        if self.server is not None and not self.server.alive:
+            trouble = trouble or "the pool server has died; restart glidepath, pilots and jobs carry on"
+        elif self.server is not None and self.server.trouble:
+            trouble = trouble or f"the pool: {self.server.trouble}"
+        return Frame(time.time(), cycle.plan, self.memory, cycle.outcomes, jobs, counts, trouble)
+
+    def _prune(self) -> None:
+        try:
+            self.journal.prune(
+                time.time(),
+                keep_s=self.settings.store.retention,
+                keep_cycles_max=self.settings.store.cycles_max,
+            )
+        except StoreError as error:
+            self.view.say(f"old cycles could not be removed: {error}")
+
+    def _idle(self, cycle: Cycle[Snapshot, Memory, PilotAction]) -> bool:
+        if self.memory.tracks or cycle.unrecorded:
+            return False
+        counts = JobStore(self.store, self.clock).counts()
+        return not any(
+            count for state, count in counts.items() if state.value in ("queued", "running", "cancelling")
+        )
+
+    def _wait(self, started: float, wake_after_s: int) -> None:
+        """Until the next cycle is due or something changed, but never sooner than the shortest cadence."""
+        earliest = started + self.provisioner.rules.cycle_s_min
+        deadline = started + wake_after_s
+        look_at = 0.0
+        while not self.signals.count:
+            now = time.monotonic()
+            if now >= deadline or (self.woken.is_set() and now >= earliest):
+                return
+            if self.watcher is not None and now >= look_at:
+                look_at = now + CONFIG_LOOK_S
+                if self._reload():
+                    return
+            self.lease.check()
+            if self.woken.is_set():
+                time.sleep(min(LOOK_S, max(0.0, earliest - now)))
+            else:
+                self.woken.wait(min(LOOK_S, max(0.0, deadline - now)))
+
+    def _reload(self) -> bool:
+        assert self.watcher is not None
+        found = self.watcher.poll()
+        if found is None:
+            return False
+        if isinstance(found, Loaded):
+            try:
+                provisioner = self._assembled(found.settings)
+            except (PluginError, ValueError, OSError) as error:
+                self._note("configuration refused", f"the old one stays in force: {error}")
+                return False
+            provisioner.doors.calls = self.provisioner.doors.calls  # A door that hangs stays known.
+            self._close_doors()
+            self.settings, self.provisioner = found.settings, provisioner
+            self._note("configuration taken up", ", ".join(str(file) for file in found.files))
+            return True
+        self._note(
+            "configuration refused", "the old one stays in force; " + "; ".join(map(str, found.problems))
+        )
+        return False
+
+    def _close_doors(self) -> None:
+        for pool in self.provisioner.doors.pools.values():
+            close = getattr(pool, "close", None)
+            if close is not None:
+                close()
+
+    def _note(self, kind: str, text: str) -> None:
+        self.view.say(f"{kind}: {text}")
+        try:
+            self.journal.note(kind, text, by="glidepath")
+        except StoreError as error:
+            self.view.say(f"this could not be written down: {error}")
+
+    def _end(self) -> None:
+        """No more asking; pilots of sites that are told so end now, and their jobs go back to the queue."""
+        self.provisioner.doors.stopping = True
+        if self.difference is not None:
+            for line in self.difference.summary():
+                self.view.say(line)
+            return
+        backends = [
+            self.provisioner.doors.backends[SiteName(name)]
+            for name, site in self.settings.sites.items()
+            if site.on_exit == "stop"
+        ]
+        now = self.clock.now()
+        if self.signals.count:
+            self.view.say("stopping: pilots end and give their jobs back; Ctrl-C again kills them")
+        ending = threading.Thread(
+            target=stop_pilots, args=(backends, now), kwargs={"limit_s": STOP_S_MAX}, daemon=True
+        )
+        ending.start()
+        deadline = time.monotonic() + STOP_S_MAX
+        while ending.is_alive() and time.monotonic() < deadline and self.signals.count < 2:
+            ending.join(LOOK_S)
+        if ending.is_alive():
+            kill_pilots(backends, now)
+            ending.join(STOP_S_MAX)
+            # The pool sees that they are dead and gives their jobs back; then it may be closed.
+            sleep_until(BURY_S_MAX, lambda: not self._jobs_held())
+        self._cycle()
+
+    def _jobs_held(self) -> int:
+        counts = JobStore(self.store, self.clock).counts()
+        return counts.get(JobState.RUNNING, 0) + counts.get(JobState.CANCELLING, 0)
