@@ -44,6 +44,7 @@ bench: $(STAMP) ## every measurement of bench/README.md
 
 docs: $(STAMP) ## regenerate docs/reference
 	@$(BIN)/glidepath config reference > docs/reference/configuration.md
+	@$(BIN)/python -m glidepath.cli.reference > docs/reference/commands.md
 
 lock: ## renew requirements/dev.lock (names, versions and hashes; no addresses)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \

@@ -27,7 +27,16 @@ from glidepath.core.provision.pilot import SitePilot, SiteState, Slot
 from glidepath.core.provision.policies.steady import Steady
 from glidepath.core.provision.remember import remember
 from glidepath.core.provision.sight import PoolSlots, SiteListing, Snapshot
-from glidepath.core.quantity import Instant, Owner, PilotName, PoolName, Resources, Shape, SiteName, SourceName
+from glidepath.core.quantity import (
+    Instant,
+    Owner,
+    PilotName,
+    PoolName,
+    Resources,
+    Shape,
+    SiteName,
+    SourceName,
+)
 
 MEDIAN_S_MAX = 0.2
 PEAK_MIB_MAX = 200
@@ -144,7 +153,8 @@ def main(argv: list[str]) -> int:
     asked = sum(len(getattr(action, "names", ())) for action in plan.actions)
     print(
         f"look + decide, median of 20: {statistics.median(both):.3f} s "
-        f"(look {statistics.median(looks):.3f}, decide {statistics.median(decides):.3f}; target {MEDIAN_S_MAX} s)"
+        f"(look {statistics.median(looks):.3f}, decide {statistics.median(decides):.3f}; "
+        f"target {MEDIAN_S_MAX} s)"
     )
     print(f"peak memory over baseline: {peak_mib:.0f} MiB (target {PEAK_MIB_MAX} MiB)")
     print(f"{len(plan.decisions)} decisions, {asked} pilots asked for; plan {' '.join(sorted(digests))}")
@@ -156,7 +166,9 @@ def main(argv: list[str]) -> int:
 def _digest_under(hash_seed: str, seed: int) -> str:
     command = [sys.executable, "-m", "bench.decide", "--digest-only", "--seed", str(seed)]
     env = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=120).stdout.strip()
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, check=True, timeout=120
+    ).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -59,7 +59,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "sim": ("core", "ports", "loop", "calls", "provisioner", "scheduler"),
     "serve": ("core", "journal", "store", "status", "config"),
     "sample": ("core", "store"),
+    "machine": (),
+    "view": ("core", "store"),
     "assembly": ("*",),
+    "running": ("*",),
     "up": ("*",),
     "cli": ("*",),
     "__main__": ("cli",),
@@ -68,6 +71,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
 NEVER = {
     "cli": ("backends", "condor", "kube", "embedded", "pilot"),
     "assembly": ("backends", "condor", "kube", "cli"),
+    "running": ("backends", "condor", "kube", "cli"),
+    "up": ("backends", "condor", "kube", "cli"),
 }
 FOREIGN: dict[str, tuple[str, ...]] = {
     "sqlalchemy": ("store", "journal", "embedded"),

@@ -57,8 +57,9 @@ class SteadyClock:
 
     def moment(self) -> Moment:
         # The monotonic reading of the whole second itself, or each restart would lose the part behind it.
-        at = Instant(int(self._offset + self._mono()))
-        return Moment(self._wall(), at, self.boot_id, at - self._offset)
+        mono = self._mono()
+        at = Instant(int(self._offset + mono))
+        return Moment(self._wall(), at, self.boot_id, min(at - self._offset, mono))
 
     def at_wall(self, wall_s: float) -> Instant:
         """The instant at which the wall clock will show this, if it does not jump before then."""

@@ -5,7 +5,6 @@ Every read becomes `Seen` or `Unseen`; every act becomes an outcome, and what wa
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -49,7 +48,8 @@ from glidepath.ports import WORLD_ERRORS, Backend, Clock, DemandSource, Pool
 
 # A site that says no so often in one cycle has been understood; the rest of the batch is not tried.
 REFUSALS_MAX = 3
-log = logging.getLogger("glidepath.provisioner")
+# Stands for the sources of a pool that has not named any yet.
+UNNAMED = SourceName("?")
 
 
 @dataclass(slots=True)
@@ -76,17 +76,17 @@ class Provisioner:
     policy: Policy
     shadow: bool = False
     _last_seen: dict[str, Instant] = field(default_factory=dict)
-    _sources_before: dict[PoolName, tuple[DemandSource, ...]] = field(default_factory=dict)
+    _sources: dict[PoolName, tuple[DemandSource, ...]] = field(default_factory=dict)
 
     def observe(self, memory: Memory) -> Snapshot:
         doors, now = self.doors, self.doors.clock.now()
         offers = tuple(self.rules.offers().values())
         reads: dict[str, Callable[[], object]] = {}
         demand: list[tuple[PoolName, SourceName, str]] = []
+        unnamed = self._name_sources()
         for name in sorted(doors.pools):
-            pool = doors.pools[name]
-            reads[f"slots {name}"] = partial(pool.slots, now=now)
-            for source in self._sources(pool):
+            reads[f"slots {name}"] = partial(doors.pools[name].slots, now=now)
+            for source in self._sources.get(name, ()):
                 key = f"demand {name} {source.name}"
                 demand.append((name, source.name, key))
                 reads[key] = partial(source.demand, offers, now=now)
@@ -96,7 +96,10 @@ class Provisioner:
         seen = {key: self._sighting(key, found, now) for key, found in answers.items()}
         return Snapshot(
             now=now,
-            demand=tuple((pool, source, seen[key]) for pool, source, key in demand),
+            demand=(
+                *((pool, source, seen[key]) for pool, source, key in demand),
+                *((pool, UNNAMED, Unseen(now, why)) for pool, why in sorted(unnamed.items())),
+            ),
             slots=tuple((name, seen[f"slots {name}"]) for name in sorted(doors.pools)),
             sites=tuple((site, seen[f"site {site}"]) for site in sorted(doors.backends)),
             windows=doors.windows(),
@@ -104,13 +107,20 @@ class Provisioner:
             stopping=doors.stopping,
         )
 
-    def _sources(self, pool: Pool) -> tuple[DemandSource, ...]:
-        """The places that hold a pool's jobs; those known before where it cannot say, to be held."""
-        try:
-            self._sources_before[pool.name] = pool.sources()
-        except WORLD_ERRORS as error:
-            log.warning("pool `%s` does not name its sources: %s", pool.name, error)
-        return self._sources_before.get(pool.name, ())
+    def _name_sources(self) -> dict[PoolName, str]:
+        """Ask every pool where its jobs are. One that cannot say keeps those it named before, to be held;
+        one that never could is unseen, which is not the same as empty."""
+        pools = self.doors.pools
+        asked = {f"sources {name}": pools[name].sources for name in sorted(pools)}
+        answers = self.doors.calls.gather(asked, limit_s=self.doors.read_s_max)
+        unnamed: dict[PoolName, str] = {}
+        for name in pools:
+            found = answers[f"sources {name}"]
+            if not found.error:
+                self._sources[name] = found.value
+            elif name not in self._sources:
+                unnamed[name] = found.error
+        return unnamed
 
     def _sighting(self, key: str, found: Answer, now: Instant) -> Seen[Any] | Unseen:
         if not found.error:
@@ -181,7 +191,7 @@ class SiteActs:
         for verb, name, call in self._steps():
             stopped = self._stopped(verb)
             if stopped is None and verb == "submit":
-                self._pace(name)
+                self._pace()
                 stopped = self._stopped(verb)
             self.begun.append((verb, name))
             self.done[(verb, name)] = stopped or self._one(call)
@@ -197,7 +207,7 @@ class SiteActs:
             return NotTried(f"the site refused {REFUSALS_MAX} others")
         return None
 
-    def _pace(self, name: str) -> None:
+    def _pace(self) -> None:
         """The gap that the rate per second asks for, after every submit but the first at this site."""
         if self.submitted and self.pause_s:
             self.shell.doors.sleep(self.pause_s)
@@ -233,10 +243,12 @@ class SiteActs:
 
     def _submit(self, backend: Backend, submit: Submit, name: PilotName) -> Outcome:
         pool = self.shell.doors.pools.get(submit.pool)
+        if pool is None:
+            return NotTried(f"there is no pool `{submit.pool}` to join")
         try:
-            join = pool.join() if pool else ()
+            join = pool.join()
         except WORLD_ERRORS as error:
-            return NotTried(f"the pool does not say how to join it: {error}")
+            return NotTried(f"the pool does not say how to join it: {str(error) or type(error).__name__}")
         return backend.submit(
             PilotSpec(
                 name=name,
@@ -268,7 +280,7 @@ class SiteActs:
         """One for each act of the plan; what was begun and not answered is unsure, the rest was not tried."""
         rows = []
         for act in _named(self.actions):
-            silent: Outcome = NotTried("there was no time, or there is no backend for this site")
+            silent: Outcome = NotTried("the site was still busy with its last answer, or has no backend")
             if act in self.begun:
                 silent = Unsure("no answer in time")
             rows.append(Did(*act, self.done.get(act, silent)))

@@ -33,7 +33,7 @@ from glidepath.provisioner import Provisioner
 from glidepath.shadow import Difference
 from glidepath.status import StatusServer
 from glidepath.store.engine import Store, StoreError
-from glidepath.store.job import JobState
+from glidepath.store.job import OVER, Job, JobState
 from glidepath.store.jobs import JobStore
 from glidepath.store.lease import Held
 from glidepath.view import Frame, View
@@ -100,6 +100,15 @@ class JournalRecorder:
 
     def acted(self, plan: Plan[PilotAction], outcomes: tuple[Did, ...]) -> None:
         self.up.journal.acted(plan.cycle, outcomes)
+
+
+def _shown_first(store: JobStore) -> list[Job]:
+    """What runs, then what waits, then what ended last: the order in which a person would ask."""
+    going = store.list(states=[JobState.RUNNING, JobState.CANCELLING], limit=JOBS_SHOWN)
+    waiting = store.list(states=[JobState.QUEUED], limit=JOBS_SHOWN)
+    over = store.list(states=list(OVER), limit=JOBS_SHOWN)
+    latest = sorted(over, key=lambda job: (-(job.ended_wall or 0), -job.id))
+    return [*going, *waiting, *latest][:JOBS_SHOWN]
 
 
 @dataclass
@@ -203,7 +212,7 @@ class Controllers:
         try:
             store = JobStore(self.store, self.clock)
             if not self.options.shadow:
-                jobs = list(store.list(limit=JOBS_SHOWN))
+                jobs = _shown_first(store)
                 counts = {state.value: count for state, count in store.counts().items()}
         except StoreError as error:
             trouble = trouble or f"the job store cannot be read: {error}"

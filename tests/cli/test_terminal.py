@@ -21,13 +21,23 @@ COLUMNS, LINES = 70, 12
 READS_MAX = 1000
 
 
-def on_a_terminal(*words: str, home: Path) -> pyte.Screen:
+class Screen(pyte.Screen):
+    """A screen that also remembers all that was ever painted on it."""
+
+    painted = ""
+
+    def draw(self, data: str) -> None:
+        self.painted += data
+        super().draw(data)
+
+
+def on_a_terminal(*words: str, home: Path, code: int = 0) -> Screen:
     """The screen after the command has ended."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     environ = {"GLIDEPATH_HOME": str(home), "HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "glidepath", *words]
-    screen = pyte.Screen(COLUMNS, LINES)
+    screen = Screen(COLUMNS, LINES)
     stream = pyte.ByteStream(screen)
     with subprocess.Popen(
         command, env=environ, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
@@ -42,7 +52,7 @@ def on_a_terminal(*words: str, home: Path) -> pyte.Screen:
                 break
             stream.feed(piece)
         os.close(ours)
-        assert child.wait(timeout=30) == 0
+        assert child.wait(timeout=30) == code
     return screen
 
 
@@ -65,3 +75,9 @@ def test_watching_redraws_in_place(cli: Cli, home: Path) -> None:
     assert screen.display[0].startswith("ID")
     assert screen.display[1].split()[0] == "1"
     assert screen.display[2].strip() == ""
+
+
+def test_waiting_for_a_job_shows_progress_on_a_terminal(cli: Cli, home: Path) -> None:
+    cli("job", "submit", "--", "true")
+    screen = on_a_terminal("job", "wait", "1", "--timeout", "2s", home=home, code=1)
+    assert "waiting for 1 of 1 jobs" in screen.painted

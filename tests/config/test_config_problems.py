@@ -109,14 +109,6 @@ def changed(old: str, new: str) -> str:
             ],
         ),
         (
-            GOOD + "fitted = true\nmin = { cpus = 3 }\nstep = { cpus = 5 }\n",
-            [
-                "glidepath.toml:13: sites.west.offers.small.step: the smallest pilot, rounded up to `step`, "
-                "is larger than the offer, so none could ever start; "
-                "lower `step` or raise the size of the offer"
-            ],
-        ),
-        (
             GOOD + "min = { cpus = 1 }\n",
             [
                 "glidepath.toml:11: sites.west.offers.small.min: is only for fitted offers; "

@@ -95,7 +95,7 @@ def targets(*names: str) -> tuple[Target, ...]:
     return tuple(Target(PilotName(name), f"id-{name}") for name in names)
 
 
-UNTRIED = NotTried("there was no time, or there is no backend for this site")
+UNTRIED = NotTried("the site was still busy with its last answer, or has no backend")
 EVERYTHING = (
     Drain(WEST, targets("d1")),
     Withdraw(WEST, targets("w1", "w2")),

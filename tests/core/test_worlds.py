@@ -123,7 +123,7 @@ def test_claimed_work_is_never_drained_for_being_surplus() -> None:
             plan, memory = turn(world, memory, rules, Steady(release_s=30))
             drained += sum(isinstance(action, Drain) for action in plan.actions)
         assert world.killed_claimed == []
-    assert drained > 10
+    assert drained > 3
 
 
 def test_the_names_of_two_lives_never_meet() -> None:

@@ -186,3 +186,28 @@ def test_commands_explain_what_the_running_system_decided(home: Path, config: Pa
     assert glidepath(home, "doctor", **env)
     assert os.path.commonpath([home, config]) == str(home)
     ended(run)
+
+
+def test_a_dry_run_plans_and_changes_nothing(home: Path, config: Path) -> None:
+    env = {"GLIDEPATH_CONFIG": str(config)}
+    submit(home, "true", count=3)
+    planned = json.loads(glidepath(home, "plan", "--dry-run", "-o", "json", **env))["items"]
+    acts = [(item["about"], item["action"]) for item in planned if item["action"]]
+    assert acts == [("offer:here/worker", "submit")]
+    assert not (home / "pilots").exists()
+    assert glidepath(home, "job", "list", "-o", "name", **env).split() == ["1", "2", "3"]
+    assert "nothing has been decided yet" in glidepath(home, "demand", code=1, **env)
+
+
+def test_a_submitted_job_wakes_a_loop_that_has_stretched(home: Path, config: Path, up: Up) -> None:
+    slow = config_text().replace('max = "3s"', 'max = "10m"')
+    config.write_text(slow)
+    run = up("--config", str(config))
+    until(lambda: (home / "pool.sock").exists(), "it is up")
+    # By now the loop would wait for minutes: 1, 2, 4, 8, 16 seconds and more have been doubled.
+    time.sleep(8)
+    started = time.monotonic()
+    submit(home, "true")
+    run.wait_for("is done")
+    assert time.monotonic() - started < 30
+    ended(run)

@@ -181,8 +181,10 @@ class Picture:
         parts: list[RenderableType] = [head]
         if frame.trouble:
             parts.append(Text(safe(frame.trouble), style="bold red"))
-        parts += [self._demand(frame), self._offers(frame), self._pilots(frame), self._jobs(frame)]
+        for part in (self._demand(frame), self._offers(frame), self._pilots(frame), self._jobs(frame)):
+            parts += [Text(), part]
         if self.events:
+            parts.append(Text())
             parts.append(Text("\n".join(f"{at} {line}" for at, line in self.events), style="dim"))
         parts.append(
             Text("Ctrl-C ends the pilots and gives their jobs back; a second one kills", style="dim")
@@ -200,7 +202,7 @@ class Picture:
 
     def _demand(self, frame: Frame) -> RenderableType:
         table = self._table("DEMAND", "WHY")
-        for name, why in demand_rows(frame.plan):
+        for name, why in demand_rows(frame.plan) or [("none", "no job waits or runs")]:
             table.add_row(_plain(name), _plain(why))
         return table
 
@@ -223,6 +225,8 @@ class Picture:
 
     def _pilots(self, frame: Frame) -> RenderableType:
         table = self._table("PILOT", "PHASE", "FOR", "RUN", "ENDS IN")
+        if not frame.memory.tracks:
+            table.add_row("none")
         now = frame.plan.at
         for track in frame.memory.tracks[:PILOTS_SHOWN]:
             ends = "" if track.ends_at is None else shown_duration(track.ends_at - now)

@@ -65,12 +65,6 @@ def _check_fitted(at: Loc, offer: OfferSettings) -> Iterable[Finding]:
             f"{shown_resources(size)}",
             "lower `min` or raise the size of the offer",
         )
-    elif not least.rounded_up(amount_of(offer.step)).fits_in(size):
-        yield Finding(
-            (*at, "step"),
-            "the smallest pilot, rounded up to `step`, is larger than the offer, so none could ever start",
-            "lower `step` or raise the size of the offer",
-        )
     for key in sorted(set(offer.traits) & set(offer.choices)):
         yield Finding((*at, "choices", key), "is also in `traits`", "keep it in one of them")
 

@@ -135,7 +135,7 @@ def _pool_trusted(picture: Picture, rules: Rules, name: str, *, all_demand: bool
     slots = [
         isinstance(s, Seen) and s.value.complete and picture.now - s.at <= pool.stale_s_max for s in sightings
     ]
-    return bool(slots) and all(slots) and (all(fresh) if all_demand else any(fresh))
+    return bool(slots) and all(slots) and any(fresh) and (all(fresh) or not all_demand)
 
 
 def _seen_only(picture: Picture, rules: Rules, plan: Plan[PilotAction]) -> list[Breach]:

@@ -64,7 +64,7 @@ def kind_for(offer: Offer, shape: Shape) -> Kind | None:
     size = offer.size
     if offer.size_min is not None:
         size = shape.request.largest(offer.size_min).rounded_up(offer.step).smallest(offer.size)
-    if not size.fits_in(offer.size) or not shape.request.fits_in(size):
+    if not shape.request.fits_in(size):
         return None
     offered, choices, taken = dict(offer.traits), dict(offer.choices), dict(offer.traits)
     for key, value in shape.traits:

@@ -153,6 +153,8 @@ def _demand(
             kept.append(old)
             stale.extend(_decayed(old, rules, snapshot.now))
             held_pools.add(pool)
+    # A pool that named no source at all has not been seen; that is not the same as empty.
+    held_pools |= pools.keys() - {pool for pool, _, _ in snapshot.demand}
     wanted = [Wanted(demand) for demand in _summed(fresh)]
     wanted += [Wanted(demand, held=True) for demand in _summed(stale)]
     return tuple(kept), tuple(wanted), frozenset(held_pools)

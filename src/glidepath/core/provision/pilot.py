@@ -208,6 +208,9 @@ class Clear:
     ended: tuple[Ended, ...]
     native_ids: tuple[str, ...]  # of the same pilots, in the same order
 
+    def __post_init__(self) -> None:
+        assert len(self.ended) == len(self.native_ids), "one handle for each pilot"
+
 
 @dataclass(frozen=True, slots=True)
 class WriteOff:

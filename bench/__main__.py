@@ -1,0 +1,26 @@
+"""`make bench`: every measurement, one after the other, with its verdict."""
+
+from __future__ import annotations
+
+import sys
+
+from bench import decide, embedded, journal, startup
+
+
+def main() -> int:
+    codes = {}
+    for name, measure in (
+        ("decide", decide),
+        ("journal", journal),
+        ("startup", startup),
+        ("embedded", embedded),
+    ):
+        print(f"\n== {name}", flush=True)
+        codes[name] = measure.main([])
+    missed = [name for name, code in codes.items() if code]
+    print("\nall targets met" if not missed else f"\ntargets missed: {', '.join(missed)}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
