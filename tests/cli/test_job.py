@@ -115,7 +115,7 @@ def test_the_list_can_be_narrowed(cli: Cli, home: Path, words: list[str], names:
 
 
 def test_show_tells_every_attempt_and_hides_the_values_of_variables(cli: Cli, home: Path) -> None:
-    cli("job", "submit", "--name", "fit", "--env", "TOKEN=secret", "--", "sh", "-c", "exit 3")
+    cli("job", "submit", "--name", "fit", "--time", "1h", "--env", "TOKEN=secret", "--", "sh", "-c", "exit 3")
     claimed(home, exit_code=3)
     assert cli("job", "show", "1", wall=WALL + 60) == Ran(
         0,
@@ -133,6 +133,7 @@ ended:       2027-01-15T08:00:08Z
 exit:        3
 age:         1m
 ran:         3s
+time limit:  1h
 losses:      0 of 3 allowed
 command:     sh -c 'exit 3'
 variables:   TOKEN

@@ -23,8 +23,8 @@ SAID = "\\x1b[2Jslurm \\u202esaid\\x0ano"
 HERE = "cycle 2 10s old, demand local/embedded 10s old, pool local 10s old, site here 10s old"
 SOURCES = f"sources: {HERE}, site west UNSEEN 50s ({SAID})\n"
 NO_ROOM = (
-    "every offer that fits is at a limit or closed (idle=4, free=1, coming=2, wanted=2, rule=idle = 2, "
-    "asked=0, short=1, first=here/cpu: the offer is at its limit)"
+    "every offer that fits is at a limit or closed (idle=4, free=1, coming=2, wanted=2, rule: idle = 2, "
+    "asked=0, short=1, first: here/cpu: the offer is at its limit)"
 )
 
 
@@ -175,7 +175,7 @@ trait `arch`: the job needs `x86_64`, a pilot has `arm64`; time: the job may run
 
 
 def test_explain_a_job_tells_what_was_decided_for_its_group(cli: Cli) -> None:
-    cli("job", "submit", "--", "true", wall=NOW)
+    cli("job", "submit", "--time", "1h", "--", "true", wall=NOW)
     ran = cli("explain", "1", wall=NOW)
     assert ran.out.splitlines()[1:-1] == [
         "  needs 1 CPU 512MiB in `local`",

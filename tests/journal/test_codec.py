@@ -82,8 +82,12 @@ def test_a_value_is_small_and_without_field_names() -> None:
         (tuple[tuple[str, int | str], ...], [["a", 1], ["b", 1.5]], "at `[1][1]`: expected int or str"),
         (tuple[str, int], ["a"], "at `.`: expected 2 parts, found 1"),
         (Reason, ["NO_SUCH_REASON", []], "at `.because`: expected a Because, found 'NO_SUCH_REASON'"),
-        (Outcome, ["Perhaps", ""], "expected one of Done, Refused, Failed, Unsure, found 'Perhaps'"),
-        (Outcome, [], "expected one of Done, Refused, Failed, Unsure, found None"),
+        (
+            Outcome,
+            ["Perhaps", ""],
+            "expected one of Done, Refused, Failed, Unsure, NotTried, found 'Perhaps'",
+        ),
+        (Outcome, [], "expected one of Done, Refused, Failed, Unsure, NotTried, found None"),
         (SitePilot | None, 7, "at `.`: expected a list, found 7"),
     ],
 )

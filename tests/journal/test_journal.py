@@ -310,7 +310,7 @@ def test_damage_in_one_cycle_is_named_and_other_groups_still_read(store: Store) 
 
 
 def clear(*names: str) -> Decision[Any]:
-    return Decision("west", ENDED, Clear("west", tuple(an_end(name) for name in names)))
+    return Decision("west", ENDED, Clear("west", tuple(an_end(name) for name in names), ("",) * len(names)))
 
 
 def test_an_ended_pilot_is_recorded_once_and_only_when_it_is_cleared(store: Store) -> None:

@@ -15,7 +15,16 @@ from glidepath.core.cycle import Decision, Plan, Seen, Unseen
 from glidepath.core.provision.demand import Demand, DemandSight, SetAside
 from glidepath.core.provision.memory import Health, Held, Memory
 from glidepath.core.provision.offer import Offer, PoolRules, Rules, SiteRules
-from glidepath.core.provision.pilot import Ended, PilotAction, PilotPhase, SitePilot, SiteState, Slot, Track
+from glidepath.core.provision.pilot import (
+    Clear,
+    Ended,
+    PilotAction,
+    PilotPhase,
+    SitePilot,
+    SiteState,
+    Slot,
+    Track,
+)
 from glidepath.core.provision.sight import Pause, PoolSlots, SiteListing, Snapshot
 from glidepath.core.quantity import Instant, Resources, Shape
 from glidepath.journal.codec import field_hints
@@ -26,7 +35,7 @@ HOSTILE = st.text(st.characters(exclude_categories=()), max_size=8) | st.sampled
 )
 WHOLE = st.integers(-(2**62), 2**62)
 RESOURCES = st.builds(Resources, *([st.integers(0, 2**50)] * 4))
-TRAITS = st.lists(st.tuples(HOSTILE, HOSTILE), max_size=2).map(lambda traits: tuple(sorted(traits)))
+TRAITS = st.dictionaries(HOSTILE, HOSTILE, max_size=2).map(lambda traits: tuple(sorted(traits.items())))
 
 
 @lru_cache(maxsize=512)
@@ -38,6 +47,13 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
         return special[hint]
     if hint is Shape:
         return st.builds(Shape, RESOURCES, TRAITS)
+    if hint is Clear:
+        pairs = st.lists(st.tuples(values(Ended), HOSTILE), max_size=2)
+        return st.builds(
+            lambda site, rows: Clear(site, tuple(e for e, _ in rows), tuple(h for _, h in rows)),
+            HOSTILE,
+            pairs,
+        )
     if isinstance(hint, NewType):
         return values(hint.__supertype__)
     if origin is tuple and args[-1] is Ellipsis:

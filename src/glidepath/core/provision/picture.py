@@ -19,6 +19,10 @@ from glidepath.core.provision.sight import PoolSlots, SiteListing, Snapshot
 from glidepath.core.quantity import Instant, Owner, PoolName, Shape, SiteName
 
 
+# Behind all others: what fits nowhere takes no room from anyone.
+FITS_NONE = 1 << 30
+
+
 @dataclass(frozen=True, slots=True)
 class Lost:
     """A pilot that is over: its last track, the reason in words, and whether the site still lists it."""
@@ -193,7 +197,7 @@ def _order(demand: Demand) -> tuple[object, ...]:
     return (
         demand.pool,
         -demand.shape.request.gpus,
-        len(demand.fits),
+        len(demand.fits) or FITS_NONE,
         oldest,
         demand.shape.request.as_tuple(),
         demand.shape.traits,
