@@ -18,7 +18,6 @@ from glidepath.core.provision.pilot import Slot, Track
 from glidepath.core.provision.sight import PoolSlots, SiteListing, Snapshot
 from glidepath.core.quantity import Instant, Owner, PoolName, Shape, SiteName
 
-
 # Behind all others: what fits nowhere takes no room from anyone.
 FITS_NONE = 1 << 30
 
