@@ -16,7 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 GROUPS = {
-    "core": ["tests/core", "tests/test_tidy.py", "tests/test_docs.py"],
+    "core": ["tests/core", "tests/test_tidy.py"],
+    "docs": ["tests/test_docs.py"],
     "config": ["tests/config", "tests/test_plugins.py"],
     "store": ["tests/store", "tests/journal"],
     "embedded": ["tests/embedded", "tests/backends"],

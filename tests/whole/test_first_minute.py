@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from whole.running import Running, config_text, glidepath, left_behind, until
+import pytest
+
+from whole.running import Running, config_text, glidepath, house, left_behind, until
 
 Up = Callable[..., Running]
 SLEEPY = "trap '' TERM INT HUP; sleep 60 & wait; sleep 60"
@@ -21,27 +23,44 @@ def states(home: Path) -> dict[str, int]:
     return counts
 
 
+@pytest.fixture(scope="module")
+def sample() -> Iterator[tuple[Path, str]]:
+    """What a first `glidepath up --sample` left and said, until it was idle."""
+    with house() as home:
+        run = Running(home, "--sample", "--until-idle")
+        try:
+            assert run.wait_end(within_s=120) == 0, run.text
+            yield home, run.text
+        finally:
+            run.close()
+
+
 def test_sample_jobs_of_two_shapes_run_on_pilots_that_are_asked_for_with_a_reason_and_leave(
-    home: Path, up: Up
+    sample: tuple[Path, str],
 ) -> None:
-    run = up("--sample", "--until-idle")
-    assert run.wait_end(within_s=120) == 0
-    assert "demand local: 0.25 CPU 128MiB" in run.text
-    assert "demand local: 0.5 CPU 512MiB" in run.text
-    assert "ask for" in run.text
-    assert "rule: idle" in run.text
-    assert "is busy" in run.text
-    assert "is idle" in run.text
-    assert "ended" in run.text
+    home, text = sample
+    for said in (
+        "demand local: 0.25 CPU 128MiB",
+        "demand local: 0.5 CPU 512MiB",
+        "ask for 2 pilots at here/worker",
+        "rule: idle",
+        "is busy",
+        "is idle",
+        "drain 2 pilots at here",
+        "2 pilots at here ended",
+    ):
+        assert said in text
     assert states(home) == {"done": 12, "failed": 1}
     assert left_behind(home) == []
     assert glidepath(home, "job", "logs", "1") == "hello from job 1\n"
     assert "this one fails" in glidepath(home, "job", "logs", "13", "--stderr")
-    assert "exit code" in glidepath(home, "job", "show", "13").lower()
+    assert "exit code 3" in glidepath(home, "job", "show", "13")
 
 
-def test_every_kept_decision_is_replayed_exactly_and_another_policy_is_compared(home: Path, up: Up) -> None:
-    assert up("--sample", "--until-idle").wait_end(within_s=120) == 0
+def test_every_kept_decision_is_replayed_exactly_and_another_policy_is_compared(
+    sample: tuple[Path, str],
+) -> None:
+    home, _ = sample
     answers = json.loads(glidepath(home, "replay", "--last", "500", "-o", "json"))["items"]
     assert len(answers) >= 10
     assert {answer["equal"] for answer in answers} == {True}
