@@ -163,7 +163,3 @@ def test_our_own_policies_are_installed_and_say_their_numbers() -> None:
     for name in ("seed", "steady"):
         policy = plugins.load(POLICIES, name)
         assert all(isinstance(value, int) for value in policy.NUMBERS.values())  # type: ignore[attr-defined]
-
-
-def test_long_and_hostile_errors_are_cut_and_escaped() -> None:
-    assert plugins.one_line("a\x1b[31m\u202e" + "b" * 500) == "a\\x1b[31m\\u202e" + "b" * 193 + "..."

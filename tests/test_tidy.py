@@ -44,7 +44,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "scheduler": ("core", "ports", "calls"),
     "shadow": ("core",),
     "ending": ("core", "ports", "calls"),
-    "plugins": (),
+    "plugins": ("core",),
     "config": ("core", "plugins"),
     "store": ("core", "ports"),
     "journal": ("core", "store", "clock"),

@@ -6,10 +6,11 @@ one name; the others keep working.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
+
+from glidepath.core.text import nearest, one_line
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -18,9 +19,6 @@ BACKENDS = "glidepath.backends"
 DEMAND = "glidepath.demand"
 POLICIES = "glidepath.policies"
 GROUPS = (BACKENDS, DEMAND, POLICIES)
-
-# An error of foreign code is quoted in a one-line message; a page of it would bury what to do.
-ERROR_LETTERS_MAX = 200
 
 # All that the standard library and the interpreter raise while foreign code is imported. `SystemExit` is
 # among them because a module that calls `sys.exit` must not end the controller of everyone else.
@@ -52,15 +50,8 @@ class Catalog(Protocol):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`did you mean X?` for the nearest known word, or nothing."""
-    near = difflib.get_close_matches(word[:64], list(known), n=1, cutoff=0.6)
-    return f"did you mean `{near[0]}`?" if near else ""
-
-
-def one_line(text: str) -> str:
-    """Foreign text made safe for a terminal: control and right-to-left characters become escapes."""
-    short = text if len(text) <= ERROR_LETTERS_MAX else text[:ERROR_LETTERS_MAX] + "..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
+    near = nearest(word, known)
+    return f"did you mean `{one_line(near)}`?" if near else ""
 
 
 class Installed:

@@ -96,6 +96,7 @@ def test_a_pilot_killed_by_the_machine_has_failed_at_once(world: World) -> None:
     local(world).submit(spec(world, "p1"))
     found = seen(world, "p1")
     assert found is not None
+    until("it has said something", lambda: bool(local(world).logs(PilotName("p1"), bytes_max=100)))
     os.kill(int(found.native_id), signal.SIGKILL)
     until("it has failed", lambda: state(world, "p1") is SiteState.FAILED)
     found = seen(world, "p1")

@@ -187,7 +187,7 @@ def test_logs_on_a_terminal_are_made_safe_and_keep_their_lines(cli: Cli, home: P
     claimed(home, exit_code=0)
     wrote(home, "one\n\x1b[2Jtwo\tthree\r\u202e\n".encode() + b"\xff\n", name="stderr")
     ran = cli("job", "logs", "1", "--stderr", terminal=True)
-    assert ran.out == "one\n\\x1b[2Jtwo\tthree\\x0d\\u202e\n\ufffd\n"
+    assert ran.out == "one\n\\x1b[2Jtwo\tthree\\r\\u202e\n\ufffd\n"
 
 
 def test_logs_can_be_cut_to_their_end_and_followed_to_the_end_of_the_job(cli: Cli, home: Path) -> None:

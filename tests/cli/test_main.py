@@ -18,7 +18,15 @@ from glidepath.cli.verb import Caller, Exit
 
 from .conftest import Cli, Ran
 
-HEAVY = ("pydantic", "sqlalchemy", "rich", "asyncio", "glidepath.config", "glidepath.store", "glidepath.core")
+HEAVY = (
+    "pydantic",
+    "sqlalchemy",
+    "rich",
+    "asyncio",
+    "glidepath.config",
+    "glidepath.store",
+    "glidepath.core.provision",
+)
 
 
 def run(*words: str, home: Path, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[bytes]:

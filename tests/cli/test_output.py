@@ -37,13 +37,13 @@ def caller(out: io.StringIO, **environ: str) -> Caller:
 TABLE = """\
 NAME      IDLE  WHY
 west        12  the offer is at its limit (room=0)
-e\\x1b[2J     3  one\\x0atwo
+e\\x1b[2J     3  one\\ntwo
 sources: demand local/embedded 1s old, site here UNSEEN 40s (timed out)
 """
 WIDE = """\
 NAME      IDLE  NODE  WHY
 west        12  n1    the offer is at its limit (room=0)
-e\\x1b[2J     3  -     one\\x0atwo
+e\\x1b[2J     3  -     one\\ntwo
 sources: demand local/embedded 1s old, site here UNSEEN 40s (timed out)
 """
 JSON = """\
@@ -102,7 +102,7 @@ items:
   - name: "e\\x1b[2J"
     idle: 3
     node: ""
-    why: "one\\x0atwo"
+    why: "one\\ntwo"
 """
 NAMES = "west\ne\\x1b[2J\n"
 

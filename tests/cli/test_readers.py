@@ -19,7 +19,7 @@ from . import scene
 from .conftest import WALL, Cli, Ran
 
 NOW = WALL - 30  # ten seconds after the second cycle
-SAID = "\\x1b[2Jslurm \\u202esaid\\x0ano"
+SAID = "\\x1b[2Jslurm \\u202esaid\\nno"
 HERE = "cycle 2 10s old, demand local/embedded 10s old, pool local 10s old, site here 10s old"
 SOURCES = f"sources: {HERE}, site west UNSEEN 50s ({SAID})\n"
 NO_ROOM = (

@@ -64,7 +64,7 @@ def test_the_second_taker_is_told_the_holder(store: Store, store_url: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("written", "told"), [(b"", "another process"), (b"a\n\x1b[2Jb\xff" * 999, "a \ufffd[2Jb\ufffda")]
+    ("written", "told"), [(b"", "another process"), (b"a\n\x1b[2Jb\xff" * 999, "a \\x1b[2Jb\ufffda")]
 )
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_whatever_is_in_the_lock_file_is_safe_to_print(

@@ -34,6 +34,7 @@ from glidepath.core.quantity import (
     Resources,
     SiteName,
 )
+from glidepath.core.text import one_line
 from glidepath.pilot import PILOT_FILE
 from glidepath.pilot.remains import lives, sweep, tail
 from glidepath.ports import Place
@@ -50,7 +51,6 @@ KILL_S_MAX = 3.0
 POLL_S = 0.05
 FILE_BYTES_MAX = 1 << 20
 LAST_LINE_BYTES = 2000
-NOTE_CHARS_MAX = 300
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "USER", "LOGNAME", "TZ", "TMPDIR")
 
 Seen = tuple[SiteState, str, str]  # with the words for it and the number of the process
@@ -134,7 +134,7 @@ class LocalBackend:
             pass
         else:
             state = SiteState.ENDED if summary.get("ok") is True else SiteState.FAILED
-            return state, _plain(str(summary.get("why", ""))), ""
+            return state, one_line(str(summary.get("why", ""))), ""
         if not folder.exists():
             return None
         if holder is not None:
@@ -148,7 +148,7 @@ class LocalBackend:
             return Refused("the name of a pilot must be small letters, digits, `-` and `.`")
         join = dict(spec.join)
         if "GLIDEPATH_POOL_SOCKET" not in join:
-            return Refused(f"the pool `{_plain(spec.pool)}` does not say how to join it on this machine")
+            return Refused(f"the pool `{one_line(spec.pool)}` does not say how to join it on this machine")
         folder, wanted = self._folder / spec.name, _spec_json(spec)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -243,7 +243,7 @@ class LocalBackend:
         if folder is not None and _released(folder, KILL_S_MAX):
             self._sweep(target.name)
             return Done("it was killed")
-        return Failed(f"`{_plain(target.name)}` does not end, not even when killed")
+        return Failed(f"`{one_line(target.name)}` does not end, not even when killed")
 
     def _sweep(self, name: str) -> None:
         """What the jobs of a pilot left running must not outlive its removal."""
@@ -266,7 +266,7 @@ class LocalBackend:
     def logs(self, name: PilotName, *, bytes_max: int) -> str:
         folder = self._of(name)
         if folder is None or not folder.exists():
-            raise LookupError(f"there is no pilot `{_plain(name)}` on this machine")
+            raise LookupError(f"there is no pilot `{one_line(name)}` on this machine")
         try:
             return tail(folder / "pilot.log", bytes_max=bytes_max)
         except FileNotFoundError:
@@ -394,10 +394,4 @@ def _last_line(folder: Path) -> str:
         lines = tail(folder / "pilot.log", bytes_max=LAST_LINE_BYTES).strip().splitlines()
     except FileNotFoundError:
         lines = []
-    return f"its last line: {_plain(lines[-1])}" if lines else "it wrote nothing"
-
-
-def _plain(text: str) -> str:
-    """Foreign text made safe for a terminal."""
-    short = text[:NOTE_CHARS_MAX]
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
+    return f"its last line: {one_line(lines[-1])}" if lines else "it wrote nothing"

@@ -10,7 +10,8 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from glidepath.cli.text import did_you_mean, safe
+from glidepath.cli.text import did_you_mean
+from glidepath.core.text import one_line
 
 T = TypeVar("T")
 COUNT_MAX = 1_000_000
@@ -23,7 +24,7 @@ def _asked(read: Callable[[str], T], text: str) -> T:
     try:
         return read(text)
     except ValueError as error:
-        raise ArgumentTypeError(safe(str(error))) from None
+        raise ArgumentTypeError(one_line(str(error))) from None
 
 
 def duration(text: str) -> int:
@@ -47,7 +48,7 @@ def cpus(text: str) -> int:
 
 def count(text: str) -> int:
     if not _COUNT.fullmatch(text) or int(text) > COUNT_MAX:
-        raise ArgumentTypeError(f"`{safe(text)}` is not a whole number from 0 to {COUNT_MAX}")
+        raise ArgumentTypeError(f"`{one_line(text)}` is not a whole number from 0 to {COUNT_MAX}")
     return int(text)
 
 
@@ -55,7 +56,7 @@ def pair(text: str) -> tuple[str, str]:
     """`key=value`; the key is a plain word, the value is anything but nothing."""
     key, equals, value = text.partition("=")
     if not equals or not _WORD.fullmatch(key):
-        raise ArgumentTypeError(f"`{safe(text)}` is not `key=value` with a plain word as key")
+        raise ArgumentTypeError(f"`{one_line(text)}` is not `key=value` with a plain word as key")
     return key, value
 
 
@@ -66,7 +67,7 @@ def one_of(words: Iterable[str]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in known:
             names = ", ".join(f"`{word}`" for word in known)
-            raise ArgumentTypeError(f"`{safe(text)}` is none of {names}{did_you_mean(text, known)}")
+            raise ArgumentTypeError(f"`{one_line(text)}` is none of {names}{did_you_mean(text, known)}")
         return text
 
     return read

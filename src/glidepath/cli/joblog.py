@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 from glidepath.cli import argument
 from glidepath.cli.jobview import found_job
 from glidepath.cli.session import opened
-from glidepath.cli.text import visible
 from glidepath.cli.verb import Caller, Exit, Options, Stop, Verb
+from glidepath.core.text import visible
 
 if TYPE_CHECKING:
     from pathlib import Path

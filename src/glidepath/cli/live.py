@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
-from glidepath.cli.text import safe
 from glidepath.core.cycle import Decision, Did, Done, Plan
 from glidepath.core.provision.pilot import (
     Clear,
@@ -23,6 +22,7 @@ from glidepath.core.provision.pilot import (
     Withdraw,
     WriteOff,
 )
+from glidepath.core.text import one_line
 from glidepath.core.units import shown_duration
 from glidepath.view import Frame
 
@@ -52,7 +52,7 @@ def action_lines(plan: Plan[PilotAction], outcomes: Iterable[Did]) -> list[str]:
     for did in outcomes:
         if not isinstance(did.outcome, Done):
             lines.append(f"{did.verb} {did.about}: {type(did.outcome).__name__.lower()}, {did.outcome.why}")
-    return [safe(line, letters_max=LINE_LETTERS_MAX) for line in lines]
+    return [one_line(line, letters_max=LINE_LETTERS_MAX) for line in lines]
 
 
 def _action_line(decision: Decision[PilotAction]) -> str:
@@ -78,7 +78,7 @@ def _pilots(count: int) -> str:
 
 def demand_rows(plan: Plan[PilotAction]) -> list[tuple[str, str]]:
     return [
-        (safe(d.about.removeprefix("demand:")), safe(str(d.reason), letters_max=LINE_LETTERS_MAX))
+        (one_line(d.about.removeprefix("demand:")), one_line(str(d.reason), letters_max=LINE_LETTERS_MAX))
         for d in plan.decisions
         if d.about.startswith("demand:")
     ]
@@ -98,7 +98,7 @@ class Lines:
         at = stamp(frame.wall)
         if frame.trouble != self._trouble:
             self._trouble = frame.trouble
-            self._line(at, safe(frame.trouble or "all is well again"))
+            self._line(at, one_line(frame.trouble or "all is well again"))
         demand = dict(demand_rows(frame.plan))
         for name, why in demand.items():
             if self._demand.get(name) != why:
@@ -115,7 +115,7 @@ class Lines:
 
     def _pilot_lines(self, tracks: tuple[Track, ...]) -> list[str]:
         lines = [
-            safe(f"pilot {track.name} is {track.phase.value}")
+            one_line(f"pilot {track.name} is {track.phase.value}")
             for track in tracks
             if self._phases.get(track.name) is not track.phase
         ]
@@ -126,7 +126,7 @@ class Lines:
         print(at, text, file=self.out, flush=True)
 
     def say(self, text: str) -> None:
-        print(safe(text, letters_max=LINE_LETTERS_MAX), file=self.out, flush=True)
+        print(one_line(text, letters_max=LINE_LETTERS_MAX), file=self.out, flush=True)
 
     def close(self) -> None:
         pass
@@ -136,7 +136,7 @@ def job_line(job: Job) -> str:
     end = f", {job.reason}" if job.reason else ""
     if job.exit_code is not None and not job.reason:
         end = f", exit code {job.exit_code}"
-    return safe(f"job {job.id} ({job.spec.name or job.spec.command[0]}) is {job.state.value}{end}")
+    return one_line(f"job {job.id} ({job.spec.name or job.spec.command[0]}) is {job.state.value}{end}")
 
 
 class Picture:
@@ -159,9 +159,9 @@ class Picture:
         self.live.update(self._drawn(), refresh=True)
 
     def say(self, text: str) -> None:
-        self.events.append((stamp(time.time()), safe(text)))
+        self.events.append((stamp(time.time()), one_line(text)))
         if self.frame is None:
-            self.console.print(safe(text), markup=False)
+            self.console.print(one_line(text), markup=False)
         else:
             self.live.update(self._drawn(), refresh=True)
 
@@ -180,7 +180,7 @@ class Picture:
         )
         parts: list[RenderableType] = [head]
         if frame.trouble:
-            parts.append(Text(safe(frame.trouble), style="bold red"))
+            parts.append(Text(one_line(frame.trouble), style="bold red"))
         for part in (self._demand(frame), self._offers(frame), self._pilots(frame), self._jobs(frame)):
             parts += [Text(), part]
         if self.events:
@@ -220,7 +220,9 @@ class Picture:
                 waiting,
                 *(mine.count(phase) for phase in (PilotPhase.STARTING, PilotPhase.IDLE, PilotPhase.BUSY)),
             )
-            table.add_row(_plain(safe(offer)), *(str(number) for number in numbers), _plain(safe(why)))
+            table.add_row(
+                _plain(one_line(offer)), *(str(number) for number in numbers), _plain(one_line(why))
+            )
         return table
 
     def _pilots(self, frame: Frame) -> RenderableType:
@@ -231,19 +233,19 @@ class Picture:
         for track in frame.memory.tracks[:PILOTS_SHOWN]:
             ends = "" if track.ends_at is None else shown_duration(track.ends_at - now)
             since = shown_duration(now - track.since)
-            table.add_row(_plain(safe(track.name)), track.phase.value, since, str(track.jobs_run), ends)
+            table.add_row(_plain(one_line(track.name)), track.phase.value, since, str(track.jobs_run), ends)
         return table
 
     def _jobs(self, frame: Frame) -> RenderableType:
         table = self._table("JOB", "NAME", "STATE", "PILOT", "NOTE")
         for job in frame.jobs[:JOBS_SHOWN]:
             end = "" if job.exit_code is None else f"exit code {job.exit_code}"
-            note = safe(job.reason or end)
+            note = one_line(job.reason or end)
             table.add_row(
                 str(job.id),
-                _plain(safe(job.spec.name)),
+                _plain(one_line(job.spec.name)),
                 job.state.value,
-                _plain(safe(job.pilot or "")),
+                _plain(one_line(job.pilot or "")),
                 _plain(note),
             )
         return table

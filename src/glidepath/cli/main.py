@@ -13,8 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from glidepath.cli.nouns import NOUNS, PLURALS
-from glidepath.cli.text import did_you_mean, safe, visible
+from glidepath.cli.text import did_you_mean
 from glidepath.cli.verb import Caller, Exit, Noun, Stop, Verb
+from glidepath.core.text import one_line, visible
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -89,7 +90,7 @@ def noun_of(word: str) -> tuple[str, Noun]:
     name = PLURALS.get(word, word)
     if name not in NOUNS:
         near = did_you_mean(word, [*NOUNS, *PLURALS])
-        message = f"there is no noun `{safe(word)}`{near}"
+        message = f"there is no noun `{one_line(word)}`{near}"
         raise Stop(message, code=Exit.USAGE, hint=f"`{PROG} --help` lists them")
     noun: Noun = import_module(f"glidepath.cli.{NOUNS[name].module}").NOUN
     return name, noun
@@ -100,7 +101,7 @@ def verb_of(noun: Noun, word: str) -> type[Verb]:
         return noun.verbs[word]
     kind = "option" if word.startswith("-") else "verb"
     near = did_you_mean(word, list(noun.verbs))
-    message = f"`{noun.name}` has no {kind} `{safe(word)}`{near}"
+    message = f"`{noun.name}` has no {kind} `{one_line(word)}`{near}"
     raise Stop(message, code=Exit.USAGE, hint=f"its verbs are {', '.join(noun.verbs)}")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from glidepath.cli import argument
-from glidepath.cli.text import TEXT_LETTERS_MAX, cells, clipped, quoted, safe
+from glidepath.cli.text import cells, clipped, quoted
 from glidepath.cli.verb import (
     LINE_LETTERS_MAX,
     Answer,
@@ -24,6 +24,7 @@ from glidepath.cli.verb import (
     Stop,
     Verb,
 )
+from glidepath.core.text import TEXT_LETTERS_MAX, one_line
 
 API_VERSION = "glidepath/v1"
 FORMATS = ("table", "wide", "json", "yaml", "name")
@@ -69,26 +70,28 @@ def _source(source: Source) -> dict[str, Any]:
     return {"name": source.name, "age_s": source.age_s, "state": source.state, "why": source.why}
 
 
-def drawn(answer: Answer, form: str, caller: Caller, *, one_line: bool = False) -> str:
+def drawn(answer: Answer, form: str, caller: Caller, *, compact: bool = False) -> str:
     """The whole answer as text that ends in a newline, or nothing at all."""
     if form == "json":
-        return json_text(document(answer), one_line=one_line) + "\n"
+        return json_text(document(answer), compact=compact) + "\n"
     if form == "yaml":
-        return ("---\n" if one_line else "") + "".join(f"{line}\n" for line in yaml_lines(document(answer)))
+        return ("---\n" if compact else "") + "".join(f"{line}\n" for line in yaml_lines(document(answer)))
     if form == "name":
-        return "".join(f"{safe(str(answer.name(item)))}\n" for item in answer.items)
+        return "".join(f"{one_line(str(answer.name(item)))}\n" for item in answer.items)
     if answer.lines is not None:
-        lines = [safe(line, letters_max=LINE_LETTERS_MAX) for line in answer.lines]
+        lines = [one_line(line, letters_max=LINE_LETTERS_MAX) for line in answer.lines]
     else:
         lines = table(answer.columns, answer.items, wide=form == "wide", caller=caller)
     if answer.sources and (answer.items or answer.lines):
-        lines.append(safe(f"sources: {', '.join(map(str, answer.sources))}", letters_max=LINE_LETTERS_MAX))
+        lines.append(
+            one_line(f"sources: {', '.join(map(str, answer.sources))}", letters_max=LINE_LETTERS_MAX)
+        )
     return "".join(f"{line}\n" for line in lines)
 
 
-def json_text(value: object, *, one_line: bool = False) -> str:
+def json_text(value: object, *, compact: bool = False) -> str:
     # The encoder leaves DEL alone, the one ASCII control that it takes for a letter.
-    return json.dumps(value, indent=None if one_line else 2).replace("\x7f", "\\u007f")
+    return json.dumps(value, indent=None if compact else 2).replace("\x7f", "\\u007f")
 
 
 def yaml_lines(value: object, indent: str = "") -> list[str]:
@@ -141,7 +144,9 @@ def table(columns: Iterable[Column], items: Sequence[Item], *, wide: bool, calle
     bounds = [TEXT_LETTERS_MAX] * (len(shown) - 1) + [LINE_LETTERS_MAX]
     for item in items:
         texts = [str(column.show(item)) for column in shown]
-        rows.append([safe(text, letters_max=most) or "-" for text, most in zip(texts, bounds, strict=True)])
+        rows.append(
+            [one_line(text, letters_max=most) or "-" for text, most in zip(texts, bounds, strict=True)]
+        )
     widths = [max(cells(row[place]) for row in rows) for place in range(len(shown))]
     if caller.out.isatty() and not wide:
         widths[-1] = max(min(widths[-1], _columns(caller) - sum(widths[:-1]) - 2 * (len(widths) - 1)), 10)
@@ -227,7 +232,7 @@ class Reader(Verb):
 
     def show(self, answer: Answer) -> int:
         form, watching = self.given["output"], self.given["watch"]
-        text = drawn(answer, form, self.caller, one_line=watching)
+        text = drawn(answer, form, self.caller, compact=watching)
         if watching and self.caller.out.isatty() and form in ("table", "wide"):
             text = HOME_AND_CLEAR + text
         self.caller.out.write(text)

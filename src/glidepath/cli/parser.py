@@ -11,8 +11,9 @@ import re
 from typing import Any, NoReturn
 
 from glidepath.cli import argument
-from glidepath.cli.text import did_you_mean, safe
+from glidepath.cli.text import did_you_mean
 from glidepath.cli.verb import Exit, Options, Stop, Verb
+from glidepath.core.text import one_line
 
 # Accepted by every verb, and also before the noun and before the verb.
 SHARED: Options = {
@@ -96,7 +97,7 @@ def parsed(prog: str, verb: type[Verb], words: list[str]) -> dict[str, Any]:
         hint = f"see `{prog} --help`"
         if verb.takes_command and command is None and not near:
             hint = f"put `--` before the command: `{prog} [options] -- COMMAND...`"
-        raise Stop(f"unknown {kind} `{safe(word)}`{near}", code=Exit.USAGE, hint=hint)
+        raise Stop(f"unknown {kind} `{one_line(word)}`{near}", code=Exit.USAGE, hint=hint)
     options = vars(found)
     if verb.takes_command:
         options["command"] = command or []

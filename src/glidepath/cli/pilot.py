@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from glidepath.cli import argument
 from glidepath.cli.output import Reader, card, span
 from glidepath.cli.session import iso, located, opened
-from glidepath.cli.text import safe
 from glidepath.cli.verb import Answer, Column, Exit, Noun, Options, Stop, Verb, not_found
+from glidepath.core.text import one_line
 
 if TYPE_CHECKING:
     from glidepath.cli.session import Located, Session
@@ -213,9 +213,11 @@ class Logs(Verb):
                 PilotName(name), bytes_max=min(self.given["bytes"], LOG_BYTES_MAX)
             )
         except LookupError:
-            raise Stop(f"the pilot `{safe(name)}` left no output at `{site}`", code=Exit.NOT_FOUND) from None
+            raise Stop(
+                f"the pilot `{one_line(name)}` left no output at `{site}`", code=Exit.NOT_FOUND
+            ) from None
         except WORLD_ERRORS as error:
-            raise Stop(f"the site `{site}` gave no output of `{safe(name)}`: {error}") from None
+            raise Stop(f"the site `{site}` gave no output of `{one_line(name)}`: {error}") from None
         Pour(self.caller).write(text.encode("utf-8", "replace"))
         return Exit.DONE
 

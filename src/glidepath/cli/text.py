@@ -1,46 +1,14 @@
-"""Hostile text made safe for a terminal: any string comes in, one line of visible characters goes out.
+"""Text in columns: strings come in, cut and quoted ones go out, measured as a terminal measures them.
 
-Job names, owners and a site's own words come from strangers. An escape sequence can repaint the screen,
-a newline can forge a row, and a right-to-left mark can turn `rm` into something that reads harmless.
+What makes hostile text safe is `glidepath.core.text.one_line`; everything drawn here has been through it.
 """
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
-# Long enough for a path or a sentence of a batch system, short enough to keep one row on one screen.
-TEXT_LETTERS_MAX = 200
-CUT = "..."
-
-# Letters of these classes reorder what stands beside them in a row, columns of other fields included.
-_REORDERING = frozenset({"R", "AL", "AN", "RLE", "RLO", "RLI", "LRE", "LRO", "LRI", "FSI", "PDF", "PDI"})
-
-
-def safe(text: str, *, letters_max: int = TEXT_LETTERS_MAX) -> str:
-    """The text on one line, every control, mark or lone surrogate shown as an escape, bounded in length."""
-    cut = len(text) > letters_max
-    shown = visible(text[: letters_max - len(CUT)] if cut else text)
-    if len(shown) > letters_max:
-        shown, cut = shown[: letters_max - len(CUT)], True
-    return shown + CUT if cut else shown
-
-
-def visible(text: str, *, keep: str = "") -> str:
-    """The same without a bound; characters in `keep` stay as they are, for text that has lines."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(char if char in keep or plain(char) else escape(char) for char in text)
-
-
-def plain(char: str) -> bool:
-    return char.isprintable() and unicodedata.bidirectional(char) not in _REORDERING
-
-
-def escape(char: str) -> str:
-    code = ord(char)
-    if code <= 0xFF:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+from glidepath.core.text import CUT, escape, nearest
 
 
 def cells(text: str) -> int:
@@ -69,13 +37,10 @@ def clipped(text: str, cells_max: int) -> str:
     return "".join(kept) + CUT[: max(cells_max, 0)]
 
 
-def did_you_mean(word: str, known: list[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`; did you mean `x`?`, or nothing where no known word is near."""
-    # Imported here because most calls of the command line make no mistake.
-    from difflib import get_close_matches
-
-    near = get_close_matches(word[:TEXT_LETTERS_MAX], known, n=1, cutoff=0.6)
-    return f"; did you mean `{near[0]}`?" if near else ""
+    near = nearest(word, known)
+    return f"; did you mean `{near}`?" if near else ""
 
 
 def quoted(value: str) -> str:

@@ -39,9 +39,10 @@ class Stop(Exception):
 
 
 def not_found(what: str, name: str, known: list[str], *, hint: str = "") -> Stop:
-    from glidepath.cli.text import did_you_mean, safe
+    from glidepath.cli.text import did_you_mean
+    from glidepath.core.text import one_line
 
-    message = f"no {what} is named `{safe(name)}`{did_you_mean(name, known)}"
+    message = f"no {what} is named `{one_line(name)}`{did_you_mean(name, known)}"
     return Stop(message, code=Exit.NOT_FOUND, hint=hint)
 
 
@@ -62,9 +63,9 @@ class Caller:
 
     def say(self, line: str) -> None:
         """Talk, on stderr, so that a pipe carries only data."""
-        from glidepath.cli.text import safe
+        from glidepath.core.text import one_line
 
-        print(safe(line, letters_max=LINE_LETTERS_MAX), file=self.err)
+        print(one_line(line, letters_max=LINE_LETTERS_MAX), file=self.err)
 
 
 # A reason with its numbers is a sentence, not a page.

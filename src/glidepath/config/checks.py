@@ -12,11 +12,12 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from glidepath.config.fields import exact_duration
-from glidepath.config.problems import PROBLEMS_MAX, Loc, did_you_mean, one_line
+from glidepath.config.problems import PROBLEMS_MAX, Loc, did_you_mean
 from glidepath.config.settings import CycleSettings, PolicySettings
 from glidepath.config.site import AmountSettings, OfferSettings, SiteSettings, WindowSettings
 from glidepath.config.wording import Finding, findings_of
 from glidepath.core.quantity import Resources
+from glidepath.core.text import one_line
 from glidepath.core.units import shown_resources
 from glidepath.plugins import IMPORT_ERRORS, Catalog, PluginError, UnknownPlugin
 

@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from glidepath.core.text import one_line
 from glidepath.core.units import (
     CPU_FORMS,
     DURATION_FORMS,
@@ -21,7 +22,6 @@ from glidepath.core.units import (
     shown_cpus,
     size_mib,
 )
-from glidepath.plugins import one_line
 
 COUNT_MAX = 10**9  # Sums of these must stay far from what a database column can hold.
 TEXT_LETTERS_MAX = 200

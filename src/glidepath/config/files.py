@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from glidepath.config.lines import KEY_PARTS_MAX, NEST_MAX, Lines, scan
-from glidepath.config.problems import Problem, one_line, shown_key
+from glidepath.config.problems import Problem, shown_key
+from glidepath.core.text import one_line
 
 FOLDER = "conf.d"
 FILE_BYTES_MAX = 1024**2  # A thousand sites fit in a fifth of this; more is not a configuration.

@@ -25,8 +25,9 @@ from glidepath.config.settings import (
 from glidepath.config.shown import unit_of, written
 from glidepath.config.site import AmountSettings, OfferSettings, SiteSettings, WindowSettings
 from glidepath.config.tables import LimitSettings, Table
+from glidepath.core.text import one_line
 from glidepath.core.units import CPU_FORMS, DURATION_FORMS, SIZE_FORMS
-from glidepath.plugins import BACKENDS, DEMAND, POLICIES, Catalog, Installed, PluginError, one_line
+from glidepath.plugins import BACKENDS, DEMAND, POLICIES, Catalog, Installed, PluginError
 
 TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("[store]", StoreSettings),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from glidepath.plugins import did_you_mean, one_line
+from glidepath.core.text import one_line
+from glidepath.plugins import did_you_mean
 
 # More than this nobody reads; the count of the rest is said, and no time is spent on their hints.
 PROBLEMS_MAX = 100
@@ -62,4 +63,4 @@ def shown_key(loc: Loc) -> str:
     return "".join(parts)
 
 
-__all__ = ["PROBLEMS_MAX", "ConfigError", "Loc", "Problem", "did_you_mean", "one_line", "shown_key"]
+__all__ = ["PROBLEMS_MAX", "ConfigError", "Loc", "Problem", "did_you_mean", "shown_key"]

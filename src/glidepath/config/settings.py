@@ -15,8 +15,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from glidepath.config.fields import COUNT_MAX, Duration, Name, Positive, Span, Word
 from glidepath.config.site import SiteSettings
 from glidepath.config.tables import DAY_S, MINUTE_S, LimitSettings, Own, OwnTable, Table, only_own, with_own
+from glidepath.core.text import one_line
 from glidepath.core.units import duration_s
-from glidepath.plugins import one_line
 
 _STORE_URL = re.compile(r"(sqlite|postgresql(\+psycopg)?)://.*")
 _PASSWORD = re.compile(r"[^/]*://[^/@]*:[^/@]*@|.*[?&]password=", re.IGNORECASE)

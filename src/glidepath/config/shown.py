@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pydantic.fields import FieldInfo
 
 from glidepath.config.fields import Unit, exact_duration
-from glidepath.config.problems import one_line
 from glidepath.config.settings import PolicySettings, PoolSettings, Settings
 from glidepath.config.site import SiteSettings
 from glidepath.config.tables import Table
+from glidepath.core.text import one_line
 from glidepath.core.units import DURATION_S_MAX
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")

@@ -12,8 +12,9 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from glidepath.config.problems import PROBLEMS_MAX, Loc, did_you_mean, one_line
+from glidepath.config.problems import PROBLEMS_MAX, Loc, did_you_mean
 from glidepath.config.tables import Table
+from glidepath.core.text import one_line
 
 _MUST_BE = {
     "int_type": "a whole number",

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from glidepath.core.quantity import Resources
+from glidepath.core.text import one_line
 
 DURATION_FORMS = "`90s`, `15m`, `2h`, `1d`, `1w`, `1h30m`, `HH:MM:SS` or `D-HH:MM:SS`"
 SIZE_FORMS = "`512MiB`, `4GiB`, `1TiB`, or `4GB` for powers of ten"
@@ -27,6 +28,7 @@ _MIB = 1024**2
 DURATION_S_MAX = 10 * 366 * 86400
 SIZE_MIB_MAX = 1024**3
 CPU_MILLI_MAX = 10**9
+QUOTED_LETTERS_MAX = 40
 
 _SPAN = re.compile(r"(?:[0-9]{1,9}[smhdw])+")
 _PART = re.compile(r"[0-9]+[smhdw]")
@@ -36,8 +38,8 @@ _CPU = re.compile(r"(?:(?P<n>[0-9]{1,9})(?:\.(?P<f>[0-9]{1,3}))?|(?P<m>[0-9]{1,1
 
 
 def _quoted(text: str) -> str:
-    """What was written, short and on one line: it may come from anyone and ends on a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[:40])
+    """What was written, short: it may come from anyone and ends on a terminal."""
+    return one_line(text, letters_max=QUOTED_LETTERS_MAX)
 
 
 def duration_s(text: str) -> int:

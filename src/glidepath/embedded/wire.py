@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glidepath.core.quantity import Resources, Traits
+from glidepath.core.text import one_line
 from glidepath.core.units import DURATION_S_MAX
 from glidepath.store.job import REASON_CHARS_MAX, TRAITS_MAX, ExitRecord, How, Job
 
@@ -134,7 +135,7 @@ def read_record(said: object, pilot: str) -> ExitRecord:
         how=how,
         exit_code=None if said.get("exit_code") is None else _whole(said, "exit_code", 255),
         signal=None if said.get("signal") is None else _whole(said, "signal", 255),
-        reason=_plain(_text(said, "reason", REASON_CHARS_MAX)),
+        reason=one_line(_text(said, "reason", REASON_CHARS_MAX), letters_max=REASON_CHARS_MAX),
         started_wall=_wall(said, "started_wall"),
         ended_wall=_wall(said, "ended_wall"),
     )
@@ -175,11 +176,6 @@ def _text(said: Mapping[str, Any], key: str, chars_max: int) -> str:
     if not isinstance(value, str) or len(value) > chars_max:
         raise ValueError(f"`{key}` must be text of at most {chars_max} characters")
     return value
-
-
-def _plain(text: str) -> str:
-    """Safe for a terminal and for any database, whoever wrote it."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _list(said: Mapping[str, Any], key: str, most: int) -> list[Any]:

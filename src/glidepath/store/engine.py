@@ -21,6 +21,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import QueuePool
 
+from glidepath.core.text import one_line
+
 # Another process holds the store for milliseconds; whoever holds it longer is stuck, and we say so.
 BUSY_S_MAX = 5
 CONNECT_S_MAX = 5
@@ -115,13 +117,11 @@ class Store:
                 )
             if code not in _UNWRITABLE:
                 return None
-            return refusal(
-                f"the store `{self.shown}` cannot be {verb}: {_UNWRITABLE[code]} ({one_line(cause)})"
-            )
+            return refusal(f"the store `{self.shown}` cannot be {verb}: {_UNWRITABLE[code]} ({said(cause)})")
         state = getattr(cause, "sqlstate", None)
         gone = state is None and type(cause).__name__ in _SERVER_GONE
         if gone or (state is not None and state.startswith(_SERVER_STATES)):
-            return refusal(f"the store `{self.shown}` cannot be {verb}: {one_line(cause)}")
+            return refusal(f"the store `{self.shown}` cannot be {verb}: {said(cause)}")
         return None
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ def open_store(url: str, *, read_only: bool = False) -> Store:
     parsed = _parsed(url)
     if parsed.get_backend_name() == "sqlite":
         path = Path(url.removeprefix("sqlite:///")).absolute()  # As written: nobody quotes a path.
-        shown = one_line(path)
+        shown = one_line(str(path))
         if read_only and not path.exists():
             raise StoreUnreadable(f"there is no store at `{shown}`; `glidepath up` makes one")
         if not read_only:
@@ -171,10 +171,9 @@ def storable(text: str, *, letters_max: int) -> str:
     return text[:letters_max].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
-def one_line(said: object) -> str:
-    """Another program's words, fit for one line of a terminal."""
-    words = " ".join(str(said).split()) or type(said).__name__
-    return "".join(c if c.isprintable() else "\ufffd" for c in words)[:WHY_LETTERS_MAX]
+def said(cause: object) -> str:
+    """Another program's words on one line, its own line breaks taken for blanks."""
+    return one_line(" ".join(str(cause).split()) or type(cause).__name__, letters_max=WHY_LETTERS_MAX)
 
 
 def _parsed(url: str) -> URL:
@@ -201,7 +200,7 @@ def _make_file(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise StoreUnwritable(
-            f"the store `{one_line(path)}` cannot be opened: {error.strerror or error}"
+            f"the store `{one_line(str(path))}` cannot be opened: {error.strerror or error}"
         ) from error
 
 

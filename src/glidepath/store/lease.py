@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy import Connection, func, literal_column, or_, select, update
 from sqlalchemy.sql import ColumnElement
 
-from glidepath.store.engine import Store, StoreError, StoreUnwritable, insert, one_line, storable
+from glidepath.store.engine import Store, StoreError, StoreUnwritable, insert, said, storable
 from glidepath.store.schema import leases
 
 HOLDER_LETTERS_MAX = 200
@@ -150,7 +150,7 @@ def _lock_holder(path: Path) -> str:
             words = file.read(4 * HOLDER_LETTERS_MAX).decode("utf-8", "replace")
     except OSError:
         words = ""
-    return one_line(words) if words else "another process"
+    return said(words) if words else "another process"
 
 
 def _locked(path: Path, holder: str) -> int | None:
@@ -159,7 +159,7 @@ def _locked(path: Path, holder: str) -> int | None:
         fd = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StoreUnwritable(
-            f"`{one_line(_lock_path(path))}` cannot be opened: {error.strerror or error}"
+            f"`{said(_lock_path(path))}` cannot be opened: {error.strerror or error}"
         ) from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -172,6 +172,6 @@ def _locked(path: Path, holder: str) -> int | None:
     except OSError as error:
         os.close(fd)
         raise StoreUnwritable(
-            f"`{one_line(_lock_path(path))}` cannot be locked: {error.strerror or error}"
+            f"`{said(_lock_path(path))}` cannot be locked: {error.strerror or error}"
         ) from error
     return fd
