@@ -155,6 +155,12 @@ class Controllers:
             if self.options.sample:
                 self._submit_samples()
             self._loop()
+            if self.lease.lost:
+                # The pilots are another's now; ending them would end its work.
+                self.view.say(
+                    "another glidepath owns the store now; this one ends and leaves the pilots alone"
+                )
+                return 1
             self._end()
         finally:
             if self.server is not None:
@@ -181,7 +187,7 @@ class Controllers:
         self.view.say(f"submitted {len(specs)} sample jobs of two shapes")
 
     def _loop(self) -> None:
-        while not self.signals.count:
+        while not self.signals.count and not self.lease.lost:
             started = time.monotonic()
             cycle = self._cycle()
             if self.options.until_idle and self._idle(cycle):
@@ -245,7 +251,7 @@ class Controllers:
         earliest = started + self.provisioner.rules.cycle_s_min
         deadline = started + wake_after_s
         look_at = 0.0
-        while not self.signals.count:
+        while not self.signals.count and not self.lease.lost:
             now = time.monotonic()
             if now >= deadline or (self.woken.is_set() and now >= earliest):
                 return

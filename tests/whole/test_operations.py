@@ -13,7 +13,11 @@ from pathlib import Path
 import pytest
 from tests.postgres import shared_server
 
-from whole.running import Running, config_text, glidepath, house, until
+from glidepath.backends import local
+from glidepath.core.provision.pilot import Target
+from glidepath.core.quantity import Instant, SiteName
+from glidepath.ports import Place
+from whole.running import Running, config_text, glidepath, house, left_behind, until
 
 Up = Callable[..., Running]
 
@@ -163,6 +167,30 @@ def test_on_postgresql_a_second_glidepath_stands_by_and_takes_over(
         finally:
             first.close()
             second.close()
+
+
+@pytest.mark.real
+def test_a_glidepath_that_lost_its_lease_ends_and_leaves_the_pilots_to_the_other(
+    request: pytest.FixtureRequest,
+) -> None:
+    server = shared_server(request.config)
+    with house() as home, server.database() as url:
+        (home / "c.toml").write_text(config_text(store=url))
+        run = Running(home, "--config", str(home / "c.toml"))
+        try:
+            until(lambda: (home / "pool.sock").exists(), lambda: f"it is up: {run.text}")
+            submit(home, "sleep", "60")
+            run.wait_for("is running")
+            database = url.split("?")[0].rsplit("/", 1)[1]
+            server.execute("UPDATE leases SET epoch = epoch + 1, holder = 'another'", database)
+            assert run.wait_end(within_s=60) == 1
+            assert "another glidepath owns the store now" in run.text
+            assert len(left_behind(home)) >= 1
+        finally:
+            run.close()
+            backend = local.backend(SiteName("here"), {}, Place(home, url))
+            for pilot in backend.list(now=Instant(0)).pilots:
+                backend.kill(Target(pilot.name))
 
 
 def test_commands_explain_what_the_running_system_decided(home: Path, config: Path, up: Up) -> None:
