@@ -103,7 +103,8 @@ def _found(path: Sequence[str] | None) -> dict[str, dict[str, list[tuple[str, me
     for distribution in distributions:
         try:
             entries = [entry for entry in distribution.entry_points if entry.group in found]
-            name = str(distribution.metadata["Name"] or "without a name") if entries else ""
+            about = distribution.metadata
+            name = about["Name"] if entries and "Name" in about else "without a name"
         except (TypeError, ValueError, LookupError, AttributeError, OSError):
             continue  # Unreadable metadata is this distribution's fault; the others must still be found.
         key = re.sub(r"[-_.]+", "-", name).lower()
