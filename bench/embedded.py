@@ -48,7 +48,7 @@ def measure(home: Path, count: int) -> float:
     with open_store(f"sqlite:///{home}/glidepath.db") as store:
         migrate(store)
         jobs = JobStore(store, clock)
-        server = PoolServer(store, home, ["bench"], clock=clock)
+        server = PoolServer(store, home, {"bench": ("bench",)}, clock=clock)
         server.start()
         pilots = [
             subprocess.Popen(pilot_command(home, f"bench-{n}"), stdout=subprocess.DEVNULL)

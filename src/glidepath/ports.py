@@ -99,6 +99,7 @@ class Place:
 
     home: Path
     store_url: str
+    partitions: tuple[tuple[str, PoolName], ...] = ()  # of the job store, and the pool that takes from each
 
 
 class BackendKind(Protocol):

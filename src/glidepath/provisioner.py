@@ -78,6 +78,11 @@ class Provisioner:
     _last_seen: dict[str, Instant] = field(default_factory=dict)
     _sources: dict[PoolName, tuple[DemandSource, ...]] = field(default_factory=dict)
 
+    def take_over(self, old: Provisioner) -> None:
+        """After a change of settings: a door that hangs stays known, and so does what was seen when."""
+        self.doors.calls = old.doors.calls
+        self._last_seen, self._sources = old._last_seen, old._sources
+
     def observe(self, memory: Memory) -> Snapshot:
         doors, now = self.doors, self.doors.clock.now()
         offers = tuple(self.rules.offers().values())

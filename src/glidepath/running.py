@@ -11,12 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glidepath.assembly import doors_of
 from glidepath.clock import SteadyClock
-from glidepath.config import Loaded, Settings, Watcher, partitions_of
+from glidepath.config import ConfigError, Loaded, Settings, Watcher, partitions_of
 from glidepath.core.cycle import Did, Plan
 from glidepath.core.provision.memory import Memory
 from glidepath.core.provision.pilot import PilotAction
@@ -130,6 +130,7 @@ class Controllers:
         self.status = StatusServer(self.options.home, shadow=self.options.shadow)
         self.provisioner = self._assembled(self.settings)
         self.server: PoolServer | None = None
+        self.served: dict[str, tuple[str, ...]] = {}
         self.cycles = 0
         self.difference = Difference() if self.options.shadow else None
 
@@ -147,11 +148,9 @@ class Controllers:
             return tuple(Pause(f"pool:{pool}", by="glidepath", why=why) for pool in self.settings.pools)
 
     def run(self) -> int:
-        embedded = [name for name, pool in self.settings.pools.items() if pool.kind == "embedded"]
         self.status.start()
         try:
-            if embedded and not self.options.shadow:
-                self._serve_pools(embedded)
+            self._serve_pools()
             if self.options.sample:
                 self._submit_samples()
             self._loop()
@@ -169,12 +168,24 @@ class Controllers:
             self._close_doors()
         return 0
 
-    def _serve_pools(self, embedded: list[str]) -> None:
-        names = {*embedded, *(name for name, pool in partitions_of(self.settings) if pool in embedded)}
-        self.server = PoolServer(
-            self.store, self.options.home, names, clock=self.clock, on_change=self.woken.set
-        )
-        self.server.start()
+    def _serve_pools(self) -> None:
+        """The embedded pools of the settings in force, each with its partitions."""
+        served: dict[str, tuple[str, ...]] = {
+            name: tuple(each for each, pool in partitions_of(self.settings) if pool == name)
+            for name, pool in self.settings.pools.items()
+            if pool.kind == "embedded"
+        }
+        if served == self.served or self.options.shadow:
+            return
+        if self.server is not None:
+            self.server.stop()
+            self.server = None
+        self.served = served
+        if served:
+            self.server = PoolServer(
+                self.store, self.options.home, served, clock=self.clock, on_change=self.woken.set
+            )
+            self.server.start()
 
     def _submit_samples(self) -> None:
         from glidepath.sample import sample_jobs
@@ -270,21 +281,31 @@ class Controllers:
         found = self.watcher.poll()
         if found is None:
             return False
-        if isinstance(found, Loaded):
-            try:
-                provisioner = self._assembled(found.settings)
-            except (PluginError, ValueError, OSError) as error:
-                self._note("configuration refused", f"the old one stays in force: {error}")
-                return False
-            provisioner.doors.calls = self.provisioner.doors.calls  # A door that hangs stays known.
-            self._close_doors()
-            self.settings, self.provisioner = found.settings, provisioner
-            self._note("configuration taken up", ", ".join(str(file) for file in found.files))
-            return True
-        self._note(
-            "configuration refused", "the old one stays in force; " + "; ".join(map(str, found.problems))
-        )
-        return False
+        if isinstance(found, ConfigError):
+            problems = "; ".join(map(str, found.problems))
+            self._note("configuration refused", f"the old one stays in force; {problems}")
+            return False
+        if found.settings.store.url != self.settings.store.url:
+            why = "`store.url` cannot change while glidepath runs; restart it for that"
+            self._note("configuration refused", f"the old one stays in force; {why}")
+            return False
+        return self._take_up(found)
+
+    def _take_up(self, found: Loaded) -> bool:
+        place, before = self.place, self.provisioner
+        self.place = replace(place, partitions=partitions_of(found.settings))
+        try:
+            provisioner = self._assembled(found.settings)
+        except (PluginError, ValueError, OSError) as error:
+            self.place = place
+            self._note("configuration refused", f"the old one stays in force: {error}")
+            return False
+        provisioner.take_over(before)
+        self._close_doors()
+        self.settings, self.provisioner = found.settings, provisioner
+        self._serve_pools()
+        self._note("configuration taken up", ", ".join(str(file) for file in found.files))
+        return True
 
     def _close_doors(self) -> None:
         for pool in self.provisioner.doors.pools.values():

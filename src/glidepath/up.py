@@ -14,7 +14,7 @@ from pathlib import Path
 
 from glidepath.assembly import doors_of, memory_after
 from glidepath.clock import Moment, SteadyClock
-from glidepath.config import ConfigError, Loaded, Settings, Watcher, default_settings, load
+from glidepath.config import ConfigError, Loaded, Settings, Watcher, default_settings, load, partitions_of
 from glidepath.journal.entry import Entry
 from glidepath.journal.journal import Journal
 from glidepath.machine import machine
@@ -85,7 +85,7 @@ def _run(options: UpOptions, view: View, signals: Signals, closing: ExitStack) -
         signals=signals,
         settings=settings,
         watcher=Watcher(options.config, found) if options.config else None,
-        place=Place(options.home, pool_url),
+        place=Place(options.home, pool_url, partitions_of(settings)),
         store=store,
         lease=lease,
         journal=journal,
@@ -116,7 +116,8 @@ def plan_once(options: UpOptions) -> Entry:
         last = journal.latest()
         clock = SteadyClock(last.moment if last else None)
         memory = memory_after(last, clock.now())
-        doors, rules, policy = doors_of(settings, Place(options.home, url), clock, journal.pauses)
+        place = Place(options.home, url, partitions_of(settings))
+        doors, rules, policy = doors_of(settings, place, clock, journal.pauses)
         provisioner = Provisioner(doors, rules, policy)
         snapshot = provisioner.observe(memory)
         picture = provisioner.look(snapshot, memory)

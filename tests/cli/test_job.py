@@ -28,7 +28,7 @@ def claimed(home: Path, *, exit_code: int | None = None, pilot: str = "gp-x-1-0"
     """A pilot takes all that waits, and ends it where an exit code is given."""
     with open_store(f"sqlite:///{home / 'glidepath.db'}") as store:
         jobs = JobStore(store, SteadyClock(wall=lambda: WALL + 5))
-        taken = jobs.claim(Ask(pilot, "local", Resources(64_000, 64_000), 86400, 100))
+        taken = jobs.claim(Ask(pilot, ("local",), Resources(64_000, 64_000), 86400, 100))
         if exit_code is not None:
             ends = [
                 ExitRecord(

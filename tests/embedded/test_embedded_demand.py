@@ -59,8 +59,8 @@ def test_a_pilot_that_has_left_is_no_slot(world: World) -> None:
 
 
 def test_making_a_pool_touches_nothing_and_a_store_that_is_not_there_raises(tmp_path: Path) -> None:
-    pool = demand(HERE, {"partition": "x"}, Place(tmp_path / "no", f"sqlite:///{tmp_path}/no/glidepath.db"))
-    assert pool.join() == (("GLIDEPATH_POOL", "x"), ("GLIDEPATH_POOL_SOCKET", f"{tmp_path}/no/pool.sock"))
+    pool = demand(HERE, {}, Place(tmp_path / "no", f"sqlite:///{tmp_path}/no/glidepath.db"))
+    assert pool.join() == (("GLIDEPATH_POOL", "here"), ("GLIDEPATH_POOL_SOCKET", f"{tmp_path}/no/pool.sock"))
     with pytest.raises(OSError):
         pool.slots(now=Instant(0))
     with pytest.raises(OSError):
@@ -68,7 +68,7 @@ def test_making_a_pool_touches_nothing_and_a_store_that_is_not_there_raises(tmp_
     assert not (tmp_path / "no").exists()
 
 
-@pytest.mark.parametrize("settings", [{"partitoin": "x"}, {"partition": "../x"}, {"heard_s_max": 0}])
+@pytest.mark.parametrize("settings", [{"partition": "x"}, {"heard_s_max": 0}])
 def test_wrong_settings_are_refused(tmp_path: Path, settings: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"partition|heard_s_max"):
         demand(HERE, settings, Place(tmp_path, f"sqlite:///{tmp_path}/x.db"))

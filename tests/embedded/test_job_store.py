@@ -19,7 +19,7 @@ from glidepath.store.migrations import migrate
 
 ONE = Resources(1000, 512)
 SPEC = JobSpec("here", "ada", ("true",), request=ONE)
-ROOM = Ask("p1", "here", Resources(4000, 4096), left_s=3600, count_max=10)
+ROOM = Ask("p1", ("here",), Resources(4000, 4096), left_s=3600, count_max=10)
 
 
 class SetClock:
@@ -238,7 +238,7 @@ def test_whatever_happens_a_job_moves_only_along_its_states_and_is_over_once(
     for step in steps:
         attempt = jobs.get(job).attempt
         if step == "claim":
-            jobs.claim(replace(ROOM, partition="walk"))
+            jobs.claim(replace(ROOM, partitions=("walk",)))
         elif step in ("done", "fail"):
             jobs.finish([exited(job, attempt, int(step == "fail"))])
         elif step == "repeat":

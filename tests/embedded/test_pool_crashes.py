@@ -29,7 +29,7 @@ from tests.embedded.world import SteadyClock
 from glidepath.embedded.server import PoolServer
 from glidepath.store.engine import open_store
 with open_store(sys.argv[2]) as store:
-    server = PoolServer(store, Path(sys.argv[1]), ["here"], clock=SteadyClock())
+    server = PoolServer(store, Path(sys.argv[1]), {"here": ("here",)}, clock=SteadyClock())
     server.start()
     print("up", flush=True)
     sys.stdin.read()
@@ -207,7 +207,7 @@ def test_while_the_store_cannot_be_written_jobs_go_on_and_nothing_is_lost_or_rep
 ) -> None:
     world.stop_serving()
     full = FullDisk(world.store)
-    server = world.server = PoolServer(full, world.home, ["here"], clock=world.clock)
+    server = world.server = PoolServer(full, world.home, {"here": ("here",)}, clock=world.clock)
     server.start()
     mark = tmp_path / "marks"
     world.pilot("p1")

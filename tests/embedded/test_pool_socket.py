@@ -175,7 +175,7 @@ def test_a_home_with_a_very_long_path_is_served(tmp_path: Path) -> None:
 
 
 def test_a_stale_socket_is_taken_over_and_a_living_one_is_not(world: World) -> None:
-    second = PoolServer(world.store, world.home, ["here"], clock=world.clock)
+    second = PoolServer(world.store, world.home, {"here": ("here",)}, clock=world.clock)
     with pytest.raises(OSError, match="another process serves"):
         second.start()
     world.stop_serving()
@@ -187,7 +187,7 @@ def test_a_stale_socket_is_taken_over_and_a_living_one_is_not(world: World) -> N
 
 
 def test_making_a_server_touches_nothing(tmp_path: Path, world: World) -> None:
-    PoolServer(world.store, tmp_path / "none", ["here"], clock=world.clock)
+    PoolServer(world.store, tmp_path / "none", {"here": ("here",)}, clock=world.clock)
     assert not (tmp_path / "none").exists()
 
 

@@ -55,7 +55,7 @@ class World:
         self.pilots: dict[str, subprocess.Popen[bytes]] = {}
 
     def serve(self) -> PoolServer:
-        self.server = PoolServer(self.store, self.home, ["here"], clock=self.clock)
+        self.server = PoolServer(self.store, self.home, {"here": ("here",)}, clock=self.clock)
         self.server.start()
         return self.server
 

@@ -73,6 +73,27 @@ def test_a_changed_configuration_is_taken_up_and_a_bad_one_leaves_the_old_in_for
     assert {"configuration refused", "configuration taken up"} <= {item["kind"] for item in told}
 
 
+def test_jobs_of_every_partition_of_a_pool_are_served_also_of_one_that_is_added_later(
+    home: Path, config: Path, up: Up
+) -> None:
+    two = '\n[partitions.day]\npool = "local"\n[partitions.night]\npool = "local"\n'
+    config.write_text(config_text() + two)
+    env = {"GLIDEPATH_CONFIG": str(config)}
+    ask = ("job", "submit", "--cpus", "0.1", "--mem", "50MiB", "--partition")
+    run = up("--config", str(config))
+    for partition in ("day", "night"):
+        glidepath(home, *ask, partition, "--", "true", **env)
+    run.wait_for("is done", times=2)
+    config.write_text(config_text() + two + '[partitions.late]\npool = "local"\n')
+    run.wait_for("configuration taken up")
+    glidepath(home, *ask, "late", "--", "true", **env)
+    run.wait_for("is done", times=3)
+    assert "did you mean `late`" in glidepath(home, *ask, "lat", "--", "true", code=4, **env)
+    config.write_text(config_text(store=f"sqlite:///{home}/other.db"))
+    run.wait_for("configuration refused.*store.url. cannot change")
+    ended(run)
+
+
 def test_a_paused_site_is_asked_for_nothing_until_it_is_resumed(home: Path, config: Path, up: Up) -> None:
     run = up("--config", str(config))
     until(lambda: (home / "glidepath.db").exists(), "the store is there")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from glidepath.core.provision.demand import Demand, DemandSight, most_first
-from glidepath.core.provision.offer import Offer, kind_for
+from glidepath.core.provision.demand import DemandSight, JobAd, grouped
+from glidepath.core.provision.offer import Offer
 from glidepath.core.provision.pilot import Slot
 from glidepath.core.provision.sight import PoolSlots
 from glidepath.core.quantity import Instant, Owner, PilotName, PoolName, Shape, SourceName
@@ -16,30 +16,30 @@ from glidepath.embedded.server import socket_path
 from glidepath.embedded.workers import all_workers
 from glidepath.ports import DemandSource, Place
 from glidepath.store.engine import Store, open_store
-from glidepath.store.job import PARTITION, QueueGroup
+from glidepath.store.job import QueueGroup
 from glidepath.store.jobs import demand_of
 
-SETTINGS = ("partition", "heard_s_max")
+SETTINGS = ("heard_s_max",)
 # Beats come every ten seconds; a worker unheard for this long says nothing about now.
 HEARD_S_MAX = 90
 
 
 class EmbeddedPool:
-    """One pulled partition of the job store. Opens the store with its first read."""
+    """The pulled partitions of one pool in the job store. Opens the store with its first read."""
 
-    def __init__(self, name: PoolName, partition: str, place: Place, *, heard_s_max: int) -> None:
+    def __init__(self, name: PoolName, place: Place, *, heard_s_max: int) -> None:
         self.name = name
-        self.partition = partition
+        self.partitions = tuple(each for each, pool in place.partitions if pool == name) or (str(name),)
         self._place = place
         self._heard_s_max = heard_s_max
         self._store: Store | None = None
 
     def sources(self) -> tuple[DemandSource, ...]:
-        return (EmbeddedSource(self),)
+        return tuple(EmbeddedSource(self, partition) for partition in self.partitions)
 
     def slots(self, *, now: Instant) -> PoolSlots:
         with self.store().read() as conn:
-            workers = all_workers(conn, self.partition)
+            workers = all_workers(conn, self.name)
         return PoolSlots(
             tuple(
                 Slot(
@@ -58,7 +58,7 @@ class EmbeddedPool:
 
     def join(self) -> tuple[tuple[str, str], ...]:
         socket = socket_path(self._place.home).absolute()
-        return (("GLIDEPATH_POOL", self.partition), ("GLIDEPATH_POOL_SOCKET", str(socket)))
+        return (("GLIDEPATH_POOL", self.name), ("GLIDEPATH_POOL_SOCKET", str(socket)))
 
     def store(self) -> Store:
         if self._store is None:
@@ -72,55 +72,38 @@ class EmbeddedPool:
 
 
 class EmbeddedSource:
-    """The queue of the partition as a source of demand."""
+    """The queue of one partition as a source of demand."""
 
-    def __init__(self, pool: EmbeddedPool) -> None:
-        self.name = SourceName(pool.partition)
+    def __init__(self, pool: EmbeddedPool, partition: str) -> None:
+        self.name = SourceName(partition)
         self.pool = pool.name
         self._of = pool
 
     def demand(self, offers: tuple[Offer, ...], *, now: Instant) -> DemandSight:
         with self._of.store().read() as conn:
-            groups = demand_of(conn, self._of.partition)
-        return DemandSight(demands_of(self.pool, groups, offers))
+            groups = demand_of(conn, self.name)
+        return DemandSight(grouped(self.pool, ads_of(groups), offers))
 
 
-def demands_of(pool: PoolName, groups: Iterable[QueueGroup], offers: Iterable[Offer]) -> tuple[Demand, ...]:
-    """Counted groups as demand: owners of one shape come together, in a fixed order."""
-    idle: dict[tuple[Shape, int | None], dict[Owner, int]] = {}
-    running: dict[tuple[Shape, int | None], int] = {}
-    oldest: dict[tuple[Shape, int | None], Instant] = {}
+def ads_of(groups: Iterable[QueueGroup]) -> Iterable[JobAd]:
+    """Counted groups of the queue as the core counts them."""
     for group in groups:
-        key = (Shape(group.request, group.traits), group.run_s_max)
-        running[key] = running.get(key, 0) + (group.count if group.running else 0)
-        if not group.running:
-            owners = idle.setdefault(key, {})
-            owners[Owner(group.owner)] = owners.get(Owner(group.owner), 0) + group.count
-            oldest[key] = min(oldest.get(key, group.oldest_at), group.oldest_at)
-    offers = tuple(offers)
-    return tuple(
-        Demand(
-            pool=pool,
-            shape=key[0],
-            idle=sum(idle.get(key, {}).values()),
-            running=running[key],
-            oldest_at=oldest.get(key),
-            owners=most_first(idle.get(key, {})),
-            run_s_max=key[1],
-            fits=tuple(sorted(offer.key for offer in offers if kind_for(offer, key[0]))),
+        yield JobAd(
+            shape=Shape(group.request, group.traits),
+            owner=Owner(group.owner),
+            running=group.running,
+            queued_at=group.oldest_at,
+            run_s_max=group.run_s_max,
+            count=group.count,
         )
-        for key in sorted(running, key=lambda key: (key[0], key[1] or 0))
-    )
 
 
 def demand(name: PoolName, settings: Mapping[str, object], place: Place) -> EmbeddedPool:
-    """A pool from its own settings: `partition` (the pool's name by default) and `heard_s_max`."""
+    """A pool from its own settings, which are `heard_s_max` alone; its partitions are in the place."""
     unknown = sorted(set(settings) - set(SETTINGS))
     if unknown:
         raise ValueError(f"unknown key {unknown[0]!r}; an embedded pool takes {', '.join(SETTINGS)}")
-    partition, heard_s_max = settings.get("partition", name), settings.get("heard_s_max", HEARD_S_MAX)
-    if not isinstance(partition, str) or not PARTITION.fullmatch(partition):
-        raise ValueError("`partition` must be a name of small letters, digits, `-`, `_` and `.`")
+    heard_s_max = settings.get("heard_s_max", HEARD_S_MAX)
     if type(heard_s_max) is not int or heard_s_max < 1:
         raise ValueError("`heard_s_max` must be a whole number of seconds")
-    return EmbeddedPool(name, partition, place, heard_s_max=heard_s_max)
+    return EmbeddedPool(name, place, heard_s_max=heard_s_max)

@@ -6,7 +6,7 @@ from the store after any failure. It refuses to know sockets; a connection is on
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import assert_never
@@ -74,7 +74,9 @@ class Seat:
 class Desk:
     """Used by one thread. Nothing is read before the first turn."""
 
-    def __init__(self, store: Transactions, home: Path, pools: frozenset[str], clock: Clock) -> None:
+    def __init__(
+        self, store: Transactions, home: Path, pools: Mapping[str, tuple[str, ...]], clock: Clock
+    ) -> None:
         self._store = store
         self._home = home
         self._pools = pools
@@ -164,9 +166,8 @@ class Desk:
     def _load_strays(self, conn: Connection, batch: JobBatch) -> None:
         """Jobs that run on a pilot nobody knows: its process cannot be asked for, so it counts as dead."""
         held = [JobState.RUNNING.value, JobState.CANCELLING.value]
-        query = (
-            select(jobs.c.pilot).distinct().where(jobs.c.state.in_(held), jobs.c.partition.in_(self._pools))
-        )
+        ours = [partition for partitions in self._pools.values() for partition in partitions]
+        query = select(jobs.c.pilot).distinct().where(jobs.c.state.in_(held), jobs.c.partition.in_(ours))
         assert self._seats is not None
         for (pilot,) in conn.execute(query).all():
             if pilot not in self._seats:
@@ -300,7 +301,7 @@ class Desk:
         left_s = seat.pull.left_s - (now - seat.pulled_at)
         ask = Ask(
             pilot=seat.worker.pilot,
-            partition=seat.worker.pool,
+            partitions=self._pools[seat.worker.pool],
             free=seat.free(),
             left_s=max(0, left_s),
             count_max=PULL_JOBS_MAX,

@@ -13,7 +13,7 @@ import stat
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,21 +58,23 @@ def socket_path(home: Path) -> Path:
 
 
 class PoolServer:
-    """Serves the pools of one home. `start` opens everything, `stop` closes it; pilots live on."""
+    """Serves the pools of one home, each with the partitions whose jobs it takes.
+
+    `start` opens everything, `stop` closes it; pilots live on.
+    """
 
     def __init__(
         self,
         store: Transactions,
         home: Path,
-        pools: Iterable[str],
+        pools: Mapping[str, tuple[str, ...]],
         *,
         clock: Clock,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._home = home
-        self._pools = frozenset(pools)
         self._on_change = on_change
-        self._desk = Desk(store, Path(os.path.realpath(home)), self._pools, clock)
+        self._desk = Desk(store, Path(os.path.realpath(home)), dict(pools), clock)
         self._selector: selectors.BaseSelector | None = None
         self._listener: socket.socket | None = None
         self._thread: threading.Thread | None = None

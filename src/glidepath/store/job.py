@@ -253,7 +253,7 @@ class Ask:
     """What a pilot can take now: the room it has, its traits, and how long it will stay."""
 
     pilot: str
-    partition: str
+    partitions: tuple[str, ...]  # those of its pool
     free: Resources
     left_s: int
     count_max: int

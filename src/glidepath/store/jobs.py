@@ -115,7 +115,7 @@ class JobBatch:
             query = (
                 select(jobs.c.id, jobs.c.cpu_milli, jobs.c.memory_mib, jobs.c.disk_mib, jobs.c.gpus)
                 .where(
-                    jobs.c.partition == ask.partition,
+                    jobs.c.partition.in_(ask.partitions),
                     jobs.c.state == JobState.QUEUED.value,
                     jobs.c.traits == wish,
                     jobs.c.cpu_milli <= ask.free.cpu_milli,
@@ -139,7 +139,9 @@ class JobBatch:
         offered, last = set(ask.traits), ""
         for _ in range(TRAIT_KINDS_MAX):
             query = select(func.min(jobs.c.traits)).where(
-                jobs.c.partition == ask.partition, jobs.c.state == JobState.QUEUED.value, jobs.c.traits > last
+                jobs.c.partition.in_(ask.partitions),
+                jobs.c.state == JobState.QUEUED.value,
+                jobs.c.traits > last,
             )
             wish = self._conn.execute(query).scalar_one()
             if wish is None:

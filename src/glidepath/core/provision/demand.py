@@ -17,13 +17,14 @@ OWNERS_KEPT_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class JobAd:
-    """One job as a door reports it, already checked."""
+    """A job as a door reports it, already checked; or several that do not differ."""
 
     shape: Shape
     owner: Owner
     running: bool
     queued_at: Instant
     run_s_max: int | None = None
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +69,10 @@ def grouped(pool: PoolName, jobs: Iterable[JobAd], offers: Iterable[Offer]) -> t
     oldest: dict[tuple[Shape, int | None], Instant] = {}
     for job in jobs:
         key = (job.shape, job.run_s_max or None)
-        running[key] = running.get(key, 0) + job.running
+        running[key] = running.get(key, 0) + (job.count if job.running else 0)
         if not job.running:
             owners = idle.setdefault(key, {})
-            owners[job.owner] = owners.get(job.owner, 0) + 1
+            owners[job.owner] = owners.get(job.owner, 0) + job.count
             oldest[key] = min(oldest.get(key, job.queued_at), job.queued_at)
     offers = tuple(offers)
     return tuple(
