@@ -192,7 +192,9 @@ def as_user(user: str, command: list[str]) -> list[str]:
     if os.geteuid() != 0:
         return command
     entry = pwd.getpwnam(user)
-    return ["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups", "--", *command]
+    rights = [f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups"]
+    # A test run that is killed must not leave its server behind: it goes when its parent does.
+    return ["setpriv", *rights, "--pdeathsig=INT", "--", *command]
 
 
 def _number(text: str) -> int:
