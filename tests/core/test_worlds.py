@@ -154,7 +154,7 @@ def test_when_faults_stop_and_demand_is_served_the_plan_becomes_empty_and_all_pi
 def test_claimed_work_is_never_drained_for_being_surplus() -> None:
     rules = two_sites()
     drained = 0
-    for seed in range(6):
+    for seed in range(14):
         world = World(seed, rules, faults=False)
         memory = Memory("sim", Instant(world.now))
         for _ in range(120):
@@ -162,7 +162,7 @@ def test_claimed_work_is_never_drained_for_being_surplus() -> None:
             plan, memory = turn(world, memory, rules, Steady(release_s=30))
             drained += sum(isinstance(action, Drain) for action in plan.actions)
         assert world.killed_claimed == []
-    assert drained > 3
+    assert drained > 10
 
 
 def test_the_names_of_two_lives_never_meet() -> None:

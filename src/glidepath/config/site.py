@@ -158,7 +158,8 @@ class SiteSettings(Table):
         "Fewer would react to bad luck.",
     )
     backoff: Span = Field(
-        default=MINUTE_S, description="The first rest after failures; each further failure doubles it."
+        default=MINUTE_S,
+        description="How long the breaker of an offer rests when it opens; each opening in a row doubles it.",
     )
     backoff_max: Span = Field(
         default=HOUR_S, description="The longest rest after failures, so that a mended site is found again."
