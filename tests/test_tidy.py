@@ -56,7 +56,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "kube": ("core", "ports", "pilot"),
     "cluster": ("core", "ports", "pilot"),
     "conformance": ("core", "ports", "plugins"),
-    "sim": ("core", "ports", "loop", "calls", "provisioner", "scheduler"),
+    "policy": ("core", "plugins"),
+    "sim": (
+        *("core", "ports", "loop", "clock", "calls", "provisioner", "scheduler"),
+        *("journal", "store", "policy", "plugins", "config"),
+    ),
     "serve": ("core", "journal", "store", "status", "config"),
     "sample": ("core", "store"),
     "machine": (),
@@ -77,9 +81,10 @@ NEVER = {
 FOREIGN: dict[str, tuple[str, ...]] = {
     "sqlalchemy": ("store", "journal", "embedded"),
     "psycopg": ("store",),
-    "pydantic": ("config", "plugins"),
+    "pydantic": ("config", "plugins", "sim"),
     "pydantic_core": ("config", "plugins"),
     "rich": ("cli",),
+    "matplotlib": ("sim",),
     "pytest": ("conformance",),
 }
 # The clock, chance, files, logs and the network are handed to the core, never fetched by it.

@@ -15,12 +15,13 @@ from glidepath.calls import ThreadCalls
 from glidepath.clock import SteadyClock
 from glidepath.config import Settings, kind_settings, rules_of, windows_of
 from glidepath.core.provision.memory import Memory
-from glidepath.core.provision.offer import PolicyRule, Rules
-from glidepath.core.provision.pressure import Policy, PolicyKind
+from glidepath.core.provision.offer import Rules
+from glidepath.core.provision.pressure import Policy
 from glidepath.core.provision.sight import Pause, SiteListing, Window
 from glidepath.core.quantity import Instant, PoolName, SiteName
 from glidepath.journal.entry import Entry
-from glidepath.plugins import BACKENDS, DEMAND, POLICIES, PluginError, load
+from glidepath.plugins import BACKENDS, DEMAND, PluginError, load
+from glidepath.policy import policy_of, with_numbers
 from glidepath.ports import Backend, BackendKind, Place, Pool, PoolKind
 from glidepath.provisioner import Doors, resumed
 
@@ -44,19 +45,6 @@ class Broken:
 def incarnation() -> str:
     """Drawn at random at every start: a lost store must never reuse the name of a pilot that may live."""
     return "".join(secrets.choice(_LETTERS) for _ in range(INCARNATION_LETTERS))
-
-
-def policy_of(rule: PolicyRule) -> Policy:
-    """The policy that a rule names. Raises PluginError or ValueError with a sentence."""
-    return cast("PolicyKind", load(POLICIES, rule.name))(dict(rule.numbers))
-
-
-def with_numbers(rules: Rules) -> Rules:
-    """The rules with every number of the policy spelled out: a default that changes later must not change
-    what a replay of this cycle decides."""
-    known = cast("PolicyKind", load(POLICIES, rules.policy.name)).NUMBERS
-    numbers = tuple(sorted({**known, **dict(rules.policy.numbers)}.items()))
-    return replace(rules, policy=PolicyRule(rules.policy.name, numbers))
 
 
 def pools_of(settings: Settings, place: Place) -> dict[PoolName, Pool]:

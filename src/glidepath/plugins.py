@@ -117,11 +117,15 @@ def _found(path: Sequence[str] | None) -> dict[str, dict[str, list[tuple[str, me
     return found
 
 
+# Looked up once: what is installed does not change under a running program.
+_INSTALLED = Installed()
+
+
 def names(group: str) -> tuple[str, ...]:
     """The names that installed distributions offer in the group, sorted."""
-    return Installed().names(group)
+    return _INSTALLED.names(group)
 
 
 def load(group: str, name: str) -> object:
     """The object behind the name; raises a `PluginError` that says what is wrong and what there is."""
-    return Installed().load(group, name)
+    return _INSTALLED.load(group, name)

@@ -147,7 +147,10 @@ def _owner(store: Store, view: View, signals: Signals) -> Held | None:
 
 def _last_entry(journal: Journal, view: View) -> Entry | None:
     try:
-        return journal.latest()
+        last = journal.latest()
+        if last is not None:
+            journal.recover(last)
+        return last
     except (ValueError, LookupError) as error:
         view.say(f"the journal's last cycle cannot be read ({error}); starting without memory")
         return None

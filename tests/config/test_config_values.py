@@ -84,6 +84,7 @@ refused_wait = "30s"
 drain_lead = "31s"
 node_failures_max = 32
 quarantine = "33s"
+repeat_within = "34s"
 
 [sites.s.offers.fixed]
 cpus = 1.5
@@ -149,6 +150,7 @@ SITE = SiteRules(
     drain_lead_s=31,
     node_failures_max=32,
     quarantine_s=33,
+    repeat_s=34,
 )
 POOL = PoolRules(PoolName("a"), Limits(pending_max=6), 11, 12, 13, 14)
 RULES = Rules(
@@ -186,7 +188,8 @@ def test_the_example_above_leaves_no_field_of_the_rules_at_its_default() -> None
 
 def test_what_is_not_configured_has_the_defaults_of_the_core(tmp_path: Path) -> None:
     offer = Offer(SiteName("west"), "small", Resources(4000, 8192))
-    site = SiteRules(SiteName("west"), (offer,), (PoolName("campus"),))
+    # Of kind `local`, where nothing is between that could repeat a request.
+    site = SiteRules(SiteName("west"), (offer,), (PoolName("campus"),), repeat_s=0)
     assert rules_of(loaded(tmp_path).settings) == Rules((PoolRules(PoolName("campus")),), (site,))
 
 
@@ -220,6 +223,25 @@ def test_local_pilots_are_stopped_on_exit_and_others_left(tmp_path: Path) -> Non
     text = GOOD + GOOD.split("\n\n", 1)[1].replace("west", "east").replace("local", "far")
     sites = load(written(tmp_path, text), catalog=more).settings.sites
     assert (sites["west"].on_exit, sites["east"].on_exit) == ("stop", "leave")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "repeat_s"),
+    [
+        ("local", "", 0),
+        ("far", "", 120),
+        ("local", 'repeat_within = "90s"', 90),
+        ("far", 'repeat_within = "0s"', 0),
+        ("far", 'repeat_within = "5m"', 300),
+    ],
+)
+def test_names_are_kept_while_a_request_may_be_repeated_and_on_this_machine_none_is(
+    tmp_path: Path, kind: str, said: str, repeat_s: int
+) -> None:
+    more = FakeCatalog({(BACKENDS, "far"): object()})
+    text = GOOD.replace('kind = "local"', f'kind = "{kind}"\n{said}')
+    (site,) = rules_of(load(written(tmp_path, text), catalog=more).settings).sites
+    assert site.repeat_s == repeat_s
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,7 +285,7 @@ def test_the_default_without_a_file_serves_on_this_machine(tmp_path: Path) -> No
     )
     assert (rules.cycle_s_min, rules.cycle_s_max) == (1, 10)
     assert rules.policy == PolicyRule("steady", (("release_after_s", 20),))
-    assert found.sites["here"].on_exit == "stop"
+    assert (found.sites["here"].on_exit, site.repeat_s) == ("stop", 0)
 
 
 def test_the_default_passes_the_checks_of_a_file_on_any_machine(tmp_path: Path) -> None:

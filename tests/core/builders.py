@@ -8,7 +8,7 @@ from typing import Any
 from glidepath.core.cycle import Did, Done, Plan, Seen, Sighting, Unseen
 from glidepath.core.provision.decide import decide
 from glidepath.core.provision.demand import Demand, DemandSight
-from glidepath.core.provision.memory import Memory
+from glidepath.core.provision.memory import Held, Memory
 from glidepath.core.provision.offer import Limits, Offer, PoolRules, Rules, SiteRules
 from glidepath.core.provision.picture import Picture, look
 from glidepath.core.provision.pilot import PilotAction, SitePilot, SiteState, Slot, Submit
@@ -32,6 +32,8 @@ POOL = PoolName("pool")
 SOURCE = SourceName("ap")
 NOW = Instant(100_000)
 ONE = Resources(1000, 1024)
+# The pool was seen a moment ago and nothing waited: what waits now has come since.
+SEEN_BEFORE = Held(POOL, SOURCE, Instant(NOW - 10), ())
 
 
 def shape(cpus: int = 1, memory_mib: int = 1024, gpus: int = 0, **traits: str) -> Shape:
@@ -44,6 +46,8 @@ def offer(site: str = "west", name: str = "a", cpus: int = 1, **more: Any) -> Of
 
 
 def site(name: str = "west", *offers: Offer, **more: Any) -> SiteRules:
+    """Nothing repeats a create here, unless said otherwise: most tests end pilots as soon as they may."""
+    more.setdefault("repeat_s", 0)
     return SiteRules(SiteName(name), offers or (offer(name),), **more)
 
 

@@ -309,17 +309,17 @@ def test_after_a_lost_memory_a_laggy_site_is_watched_before_the_first_ask() -> N
 
 def test_failures_in_a_row_shrink_the_ask_open_the_breaker_and_a_single_probe_reopens_it() -> None:
     under = rules(site("west", failures_max=5, backoff_s=60))
-    snap, mem = snapshot((demand(idle=100),)), memory()
+    snap, mem, calm = snapshot((demand(idle=100),)), memory(), Steady(reserve_percent=0)
     counts = []
     for _ in range(3):
-        plan, mem = after(snap, mem, under, Steady(), outcome=Failed("no route"))
+        plan, mem = after(snap, mem, under, calm, outcome=Failed("no route"))
         counts.append(sum(asked(plan).values()))
         snap = later(snap, 10)
     assert (counts, reason(plan, "offer:west/a")) == ([100, 0, 0], "BREAKER_OPEN")
     snap = later(snap, 60)
-    plan, mem = after(snap, mem, under, Steady())
+    plan, mem = after(snap, mem, under, calm)
     assert asked(plan) == {"west/a": 1}
-    plan, mem = after(later(snap, 10), mem, under, Steady())
+    plan, mem = after(later(snap, 10), mem, under, calm)
     assert (asked(plan), reason(plan, "offer:west/a")) == ({}, "BREAKER_PROBE")
     name = mem.tracks[0].name
     joined = replace(
@@ -327,7 +327,7 @@ def test_failures_in_a_row_shrink_the_ask_open_the_breaker_and_a_single_probe_re
         sites=snapshot(pilots={"west": (listed(name),)}, now=Instant(snap.now + 20)).sites,
         slots=snapshot(slots=(slot(name, 1),), now=Instant(snap.now + 20)).slots,
     )
-    plan, mem = after(joined, mem, under, Steady())
+    plan, mem = after(joined, mem, under, calm)
     assert sum(asked(plan).values()) == 100
 
 

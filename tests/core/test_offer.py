@@ -146,6 +146,41 @@ def test_a_job_of_the_pilots_own_size_gets_the_same_pilot(offer: Offer, shape: S
         assert again == kind
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "wanted"),
+    [
+        (fixed(), an_offer(size=LEAST), a_shape(500, 512)),
+        (fixed(), an_offer(size=LEAST), a_shape(3000, 5000)),
+        (fixed(), fitted(), a_shape(3000, 5000)),
+        (fitted(), fitted(size_min=Resources(6000)), a_shape(3000, 5000)),
+        (fitted(), fitted(step=Resources(3000)), a_shape(4000, 5000)),
+        (fixed(), fixed(traits=ROCKY), a_shape()),
+        (fixed(traits=ROCKY), fixed(traits=(("os", "el7"),)), a_shape(traits=ROCKY)),
+        (fitted(), fitted(choices=CHOICES), a_shape(traits=A100)),
+    ],
+)
+def test_offers_of_one_name_are_told_apart_by_all_that_they_say(
+    one: Offer, other: Offer, wanted: Shape
+) -> None:
+    """A changed configuration has the old names: what was worked out for the old offer must not be found."""
+    assert (hash(one), one == other) == (hash(other), False)
+    fresh = [kind_for.__wrapped__(offer, wanted) for offer in (one, other)]
+    assert fresh[0] != fresh[1]
+    assert [kind_for(offer, wanted) for offer in (one, other, one, other)] == fresh * 2
+    assert len({one, other}) == 2
+
+
+@given(st.lists(offers(), min_size=1, max_size=6), SHAPES)
+def test_what_is_kept_of_a_kind_is_what_would_be_worked_out_anew(several: list[Offer], shape: Shape) -> None:
+    for offer in (*several, *reversed(several)):
+        assert kind_for(offer, shape) == kind_for.__wrapped__(offer, shape)
+
+
+def test_the_same_question_is_worked_out_once() -> None:
+    assert hash(fitted(traits=ROCKY)) == hash(fitted(traits=ROCKY))
+    assert kind_for(fitted(traits=ROCKY), a_shape()) is kind_for(fitted(traits=ROCKY), a_shape())
+
+
 def test_rules_name_every_offer_of_every_site_by_its_key() -> None:
     east = SiteName("east")
     one, two, far = an_offer(name="one"), an_offer(name="two"), an_offer(site=east, name="one")

@@ -1,9 +1,10 @@
-"""Policies: the published rules, number by number, with the rule in words beside each."""
+"""Policies: `seed` and `steady`, number by number, with the rule in words beside each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import entry_points
+from math import isqrt
 
 import pytest
 from hypothesis import given
@@ -12,12 +13,14 @@ from hypothesis import strategies as st
 from glidepath.core.provision.policies import seed, steady
 from glidepath.core.provision.policies.seed import Seed
 from glidepath.core.provision.policies.steady import Steady
-from glidepath.core.provision.pressure import Need, Policy, PolicyKind, Pressure
+from glidepath.core.provision.pressure import Arriving, Need, Policy, PolicyKind, Pressure
 
 
 def a_need(idle: int, **more: int) -> Need:
-    rest = dict.fromkeys(("coming", "idle_jobs", "running_jobs", "oldest_s", "latency_s"), 0)
-    return Need(idle, **{**rest, **more})
+    """One job to a pilot, and as many pilots on their way as are coming for it, unless said otherwise."""
+    zeros = dict.fromkeys(("coming", "free", "running_jobs", "expected_jobs", "oldest_s", "latency_s"), 0)
+    counts = {"pending": more.get("coming", 0), "idle_jobs": idle + more.get("free", 0), "jobs_each": 1}
+    return Need(idle, **{**zeros, **counts, **more})
 
 
 @pytest.mark.parametrize(
@@ -99,38 +102,118 @@ def test_steady_wants_all_that_waits_up_to_its_cap(
     assert steady.policy(numbers).pressure(a_need(idle)) == pressure
 
 
-@pytest.mark.parametrize("numbers", [{"release_after_s": -1}, {"waiting_max": -1}])
+@pytest.mark.parametrize(
+    ("numbers", "need", "pressure"),
+    [
+        (
+            {},
+            a_need(10, expected_jobs=6),
+            Pressure(10, "idle = 10, of it 6 jobs in reserve for those that come while a pilot starts"),
+        ),
+        (
+            {"waiting_max": 8},
+            a_need(10, expected_jobs=6),
+            Pressure(
+                8,
+                "idle = 10, of it 6 jobs in reserve for those that come while a pilot starts, "
+                "capped by waiting_max = 8",
+            ),
+        ),
+        ({}, a_need(10, expected_jobs=0), Pressure(10, "idle = 10")),
+    ],
+)
+def test_steady_says_how_much_of_it_is_reserve(
+    numbers: Mapping[str, int], need: Need, pressure: Pressure
+) -> None:
+    assert steady.policy(numbers).pressure(need) == pressure
+
+
+@pytest.mark.parametrize(
+    ("reserve_percent", "jobs", "in_pool", "expected"),
+    [
+        (200, 0, 0, 0),
+        (200, 0, 100, 0),  # Less than one job of this shape while a pilot starts.
+        (200, 1, 1, 2),
+        (200, 2, 2, 2),  # 2.83
+        (200, 4, 4, 4),
+        (200, 100, 100, 20),
+        (200, 10_000, 10_000, 200),
+        (100, 100, 100, 10),
+        (50, 100, 100, 5),
+        (50, 1, 1, 0),
+        (0, 100, 100, 0),
+        (200, 25, 100, 5),  # A quarter of the pool's flow has a quarter of its reserve.
+        (200, 75, 100, 15),
+        (200, 1, 100, 0),
+    ],
+)
+def test_the_reserve_of_steady_is_a_multiple_of_the_root_of_what_comes_while_a_pilot_starts(
+    reserve_percent: int, jobs: int, in_pool: int, expected: int
+) -> None:
+    assert Steady(reserve_percent=reserve_percent).expected(Arriving(jobs, in_pool)) == expected
+
+
+@given(st.integers(0, 1000), st.lists(st.integers(0, 10**5), min_size=1, max_size=8))
+def test_all_shapes_of_a_pool_together_have_the_reserve_of_one(percent: int, parts: list[int]) -> None:
+    """In whole numbers: rounding takes less than one job of each shape, and adds at most one in a hundred."""
+    rule, total = Steady(reserve_percent=percent), sum(parts)
+    together = sum(rule.expected(Arriving(part, total)) for part in parts)
+    whole = rule.expected(Arriving(total, total))
+    assert whole - len(parts) < together <= whole
+    assert whole * 100 <= (percent * (isqrt(total) + 1)) * 101 // 100
+
+
+@given(st.integers(0, 1000), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_the_reserve_grows_with_the_flow_and_slower_than_it(percent: int, jobs: int, more: int) -> None:
+    rule = Steady(reserve_percent=percent)
+    small, large = rule.expected(Arriving(jobs, jobs)), rule.expected(Arriving(jobs + more, jobs + more))
+    assert 0 <= small <= large + 1  # The root of whole numbers is whole: one less is rounding.
+    assert rule.expected(Arriving(4 * jobs, 4 * jobs)) <= 2 * small + 2
+
+
+@pytest.mark.parametrize("numbers", [{"release_after_s": -1}, {"waiting_max": -1}, {"reserve_percent": -1}])
 def test_steady_refuses_negative_numbers(numbers: Mapping[str, int]) -> None:
     with pytest.raises(
-        ValueError, match="policy `steady`: `release_after` and `waiting_max` must be 0 or more"
+        ValueError,
+        match="policy `steady`: `release_after`, `waiting_max` and `reserve_percent` must be 0 or more",
     ):
         steady.policy(numbers)
 
 
 @pytest.mark.parametrize(
-    ("policy", "name", "release_s"),
+    ("policy", "name", "release_s", "withdraws"),
     [
-        (seed.policy({}), "seed", None),  # Pilots leave by their own idle limit.
-        (steady.policy({}), "steady", 300),
-        (steady.policy({"release_after_s": 0}), "steady", 0),
+        (seed.policy({}), "seed", None, False),  # Pilots leave by their own idle limit.
+        (steady.policy({}), "steady", 300, True),
+        (steady.policy({"release_after_s": 0}), "steady", 0, True),
     ],
 )
 def test_a_policy_says_its_name_and_when_surplus_is_released(
-    policy: Policy, name: str, release_s: int | None
+    policy: Policy, name: str, release_s: int | None, withdraws: bool
 ) -> None:
-    assert (policy.name, policy.release_s) == (name, release_s)
+    assert (policy.name, policy.release_s, policy.withdraws) == (name, release_s, withdraws)
+    assert not policy.beyond
 
 
-@pytest.mark.parametrize(("kind", "made"), [(seed.policy, Seed()), (steady.policy, Steady())])
-def test_the_stated_defaults_are_the_defaults(kind: PolicyKind, made: Policy) -> None:
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_seed_looks_only_at_what_waits(jobs: int, in_pool: int) -> None:
+    assert Seed().expected(Arriving(jobs, in_pool)) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "cycle_s"), [(seed.policy, Seed(), 120), (steady.policy, Steady(), 10)]
+)
+def test_the_stated_defaults_are_the_defaults(kind: PolicyKind, made: Policy, cycle_s: int) -> None:
     assert kind({}) == made
     assert kind(dict(kind.NUMBERS)) == made
+    assert cycle_s == kind.CYCLE_S
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 10**6))
 def test_only_what_waits_counts(idle: int, coming: int, running: int, oldest_s: int) -> None:
     """Neither rule uses more of the need: what is on its way is taken off by the caller, once."""
-    bare, rich = a_need(idle), a_need(idle, coming=coming, running_jobs=running, oldest_s=oldest_s)
+    bare = a_need(idle)
+    rich = a_need(idle, coming=coming, free=7, running_jobs=running, oldest_s=oldest_s, latency_s=90)
     for kind in (seed.policy, steady.policy):
         assert kind({}).pressure(bare) == kind({}).pressure(rich)
 

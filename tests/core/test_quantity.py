@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from hypothesis import assume, given
@@ -78,6 +80,25 @@ def test_rounding_up_never_loses_and_never_adds_a_whole_step(amount: Resources, 
     assert rounded.rounded_up(step) == rounded
     for have, got, by in zip(amount.as_tuple(), rounded.as_tuple(), step.as_tuple(), strict=True):
         assert got - have < max(1, by)
+
+
+PARTS = st.integers(0, 3) | st.integers(0, 2**60)
+ANY = st.builds(Resources, PARTS, PARTS, PARTS, PARTS)
+
+
+@given(ANY, ANY)
+def test_comparing_and_combining_are_the_same_for_every_part(one: Resources, other: Resources) -> None:
+    pairs = list(zip(one.as_tuple(), other.as_tuple(), strict=True))
+    assert one.fits_in(other) is all(need <= have for need, have in pairs)
+    assert one.largest(other).as_tuple() == tuple(max(pair) for pair in pairs)
+    assert one.smallest(other).as_tuple() == tuple(min(pair) for pair in pairs)
+
+
+@given(ANY, ANY)
+def test_rounding_up_gives_the_least_multiple_that_is_enough(amount: Resources, step: Resources) -> None:
+    parts = zip(amount.as_tuple(), step.as_tuple(), strict=True)
+    expected = [have if not by else by * math.ceil(Fraction(have, by)) for have, by in parts]
+    assert amount.rounded_up(step).as_tuple() == tuple(expected)
 
 
 @given(resources(), resources(), resources())

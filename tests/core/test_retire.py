@@ -6,25 +6,37 @@ import pytest
 
 from core.builders import (
     NOW,
+    POOL,
+    SEEN_BEFORE,
     after,
+    asked,
     demand,
     later,
     listed,
     memory,
     plan_of,
     rules,
+    shape,
     site,
     slot,
     snapshot,
 )
 from glidepath.core.cycle import Done, NotTried, Outcome, Unseen
+from glidepath.core.provision.flow import Flow
+from glidepath.core.provision.memory import Health
 from glidepath.core.provision.pilot import Clear, Drain, PilotPhase, SiteState, Target, Withdraw
+from glidepath.core.provision.policies.glideinwms import GlideinWms
+from glidepath.core.provision.policies.one_to_one import OneToOne
+from glidepath.core.provision.policies.prp import Prp
+from glidepath.core.provision.policies.pyglidein import Pyglidein
 from glidepath.core.provision.policies.seed import Seed
 from glidepath.core.provision.policies.steady import Steady
+from glidepath.core.provision.pressure import Policy
 from glidepath.core.provision.sight import Window
 from glidepath.core.quantity import Instant, SiteName
 
 UNSEEN = Unseen(Instant(NOW - 30), "timed out")
+ALWAYS, EAGER = rules(withdraw_after_s=0), Steady(release_s=1)
 
 
 def pending(count: int) -> dict[str, tuple[object, ...]]:
@@ -38,11 +50,11 @@ def pending(count: int) -> dict[str, tuple[object, ...]]:
 def test_surplus_pending_pilots_go_newest_first_but_only_after_a_while() -> None:
     under = rules(withdraw_after_s=120)
     snap = snapshot((demand(idle=1),), pilots=pending(3))
-    plan, mem = after(snap, memory(), under)
+    plan, mem = after(snap, memory(), under, Steady())
     assert plan.actions == ()
-    plan, mem = after(later(snap, 119), mem, under)
+    plan, mem = after(later(snap, 119), mem, under, Steady())
     assert plan.actions == ()
-    plan, mem = after(later(snap, 120), mem, under)
+    plan, mem = after(later(snap, 120), mem, under, Steady())
     assert plan.actions == (Withdraw(SiteName("west"), (Target("p1"), Target("p2"))),)  # type: ignore[arg-type]
 
 
@@ -52,8 +64,33 @@ def test_flapping_demand_withdraws_nothing() -> None:
     for turn in range(12):
         idle = 3 if turn % 2 else 0
         snap = later(snapshot((demand(idle=idle),), pilots=pending(3)), turn * 60)
-        plan, mem = after(snap, mem, under)
+        plan, mem = after(snap, mem, under, Steady())
         assert plan.actions == ()
+
+
+@pytest.mark.parametrize(
+    ("policy", "withdrawn"),
+    [
+        (Steady(), 3),
+        (GlideinWms(), 3),
+        (Seed(), 0),
+        (Prp(), 0),
+        (Pyglidein(), 0),
+        (OneToOne(), 0),
+    ],
+)
+def test_pending_pilots_that_nobody_needs_stay_where_the_policy_withdraws_none(
+    policy: Policy, withdrawn: int
+) -> None:
+    plan = plan_of(snapshot((), pilots=pending(3)), under=rules(withdraw_after_s=0), policy=policy)
+    assert sum(len(a.pilots) for a in plan.actions if isinstance(a, Withdraw)) == withdrawn
+
+
+@pytest.mark.parametrize("policy", [Seed(), Prp(), GlideinWms(), Pyglidein(), OneToOne()])
+def test_the_published_rules_leave_free_pilots_to_their_own_idle_limit(policy: Policy) -> None:
+    pilot = listed("p1", since=Instant(NOW - 99_999))
+    snap = snapshot((), pilots={"west": (pilot,)}, slots=(slot("p1"),))
+    assert plan_of(snap, policy=policy).actions == ()
 
 
 @pytest.mark.parametrize(
@@ -67,14 +104,36 @@ def test_only_idle_surplus_pilots_are_drained(claims, idle_s, idle_jobs, drained
     assert [type(a) for a in plan.actions] == ([Drain] if drained else [])
 
 
+@pytest.mark.parametrize(
+    ("reserve_percent", "idle_pilots", "drained"), [(0, 8, 8), (200, 6, 0), (200, 8, 2), (100, 8, 5)]
+)
+def test_the_reserve_keeps_free_pilots_from_being_released(
+    reserve_percent: int, idle_pilots: int, drained: int
+) -> None:
+    """Ten jobs come while a pilot starts: twice the root is six."""
+    names = [f"p{n}" for n in range(idle_pilots)]
+    snap = snapshot(
+        (demand(idle=0, running=3),),
+        pilots={"west": tuple(listed(name, since=Instant(NOW - 9999)) for name in names)},
+        slots=tuple(slot(name) for name in names),
+    )
+    flow = Flow(POOL, shape(), None, 0, Instant(NOW - 900), risen=100)
+    mem = memory(flows=(flow,), health=(Health("west/a", latency_s=180),), held=(SEEN_BEFORE,))
+    plan = plan_of(snap, mem, policy=Steady(reserve_percent=reserve_percent))
+    assert sum(len(a.pilots) for a in plan.actions if isinstance(a, Drain)) == drained
+    assert asked(plan) == {}
+
+
 @pytest.mark.parametrize("blind", [{"demands": UNSEEN}, {"slots": UNSEEN}, {"pilots": {"west": UNSEEN}}])
 def test_nothing_is_taken_away_while_anything_is_unseen(blind) -> None:
     pilots = {"west": (listed("p1", since=Instant(NOW - 9999)), *pending(2)["west"])}
     world = {"pilots": pilots, "slots": (slot("p1"),), **blind}
     demands = world.pop("demands", ())
-    _, mem = after(snapshot(pilots=pilots, slots=(slot("p1"),)), memory(), rules(withdraw_after_s=0), Seed())
-    plan = plan_of(snapshot(demands, **world), mem, rules(withdraw_after_s=0), Steady(release_s=1))
+    _, mem = after(snapshot(pilots=pilots, slots=(slot("p1"),)), memory(), ALWAYS, Seed())
+    plan = plan_of(snapshot(demands, **world), mem, ALWAYS, EAGER)
     assert [a for a in plan.actions if not isinstance(a, Clear)] == []
+    seen = plan_of(snapshot(**{**world, "pilots": pilots, "slots": (slot("p1"),)}), mem, ALWAYS, EAGER)
+    assert {type(a) for a in seen.actions} == {Withdraw, Drain}  # With all of it seen, both go.
 
 
 def test_pilots_pending_for_too_long_are_withdrawn_and_their_age_is_told() -> None:

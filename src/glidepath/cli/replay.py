@@ -93,17 +93,14 @@ class Replay(Reader):
 
 def again(entry: Entry, policy: str | None) -> Plan[PilotAction]:
     """The same pure functions on the same values; only the policy may be another."""
-    from typing import cast
-
     from glidepath.core.provision.decide import decide
     from glidepath.core.provision.picture import look
-    from glidepath.core.provision.pressure import PolicyKind
-    from glidepath.plugins import POLICIES, PluginError, load
+    from glidepath.plugins import PluginError
+    from glidepath.policy import policy_kind
 
     rule = entry.rules.policy
     try:
-        kind = cast(PolicyKind, load(POLICIES, policy or rule.name))
-        chosen = kind(dict(rule.numbers) if policy in (None, rule.name) else {})
+        chosen = policy_kind(policy or rule.name)(dict(rule.numbers) if policy in (None, rule.name) else {})
     except PluginError as error:
         raise Stop(str(error), code=Exit.NOT_FOUND) from None
     return decide(look(entry.snapshot, entry.memory, entry.rules), entry.rules, chosen)

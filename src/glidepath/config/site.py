@@ -179,6 +179,12 @@ class SiteSettings(Table):
     quarantine: Duration = Field(
         default=HOUR_S, description="How long a bad node is avoided, after which it may have been mended."
     )
+    repeat_within: Duration = Field(
+        default=2 * MINUTE_S,
+        description="How long something between glidepath and the site may still repeat a request to start a "
+        "pilot. Until then the name of a pilot that ended or is not needed is left at the site, which knows "
+        "by it that it has this one already. By default no time for kind `local`, where nothing is between.",
+    )
     offers: Mapping[Name, OfferSettings] = Field(
         default_factory=dict,
         description="The kinds of pilots that can be started here, by name; at least one is needed.",
@@ -195,5 +201,5 @@ class SiteSettings(Table):
     @classmethod
     def _own_apart(cls, raw: object) -> object:
         if isinstance(raw, dict) and raw.get("kind") == "local":
-            raw = {"on_exit": "stop", **raw}
+            raw = {"on_exit": "stop", "repeat_within": "0s", **raw}
         return with_own(raw, cls.model_fields)

@@ -94,6 +94,7 @@ def _site(name: str, site: SiteSettings) -> SiteRules:
         drain_lead_s=site.drain_lead,
         node_failures_max=site.node_failures_max,
         quarantine_s=site.quarantine,
+        repeat_s=site.repeat_within,
     )
 
 

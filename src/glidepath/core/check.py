@@ -54,25 +54,25 @@ def _caps(picture: Picture, rules: Rules, submits: list[Submit]) -> list[Breach]
     live: Counter[str] = Counter()
     pending: Counter[str] = Counter()
     asked: Counter[str] = Counter()
-    for track in picture.tracks:
-        coming = track.phase in COMING
-        for scope in _scopes(track.site, track.offer, track.pool, track.owner):
-            live[scope] += 1
-            pending[scope] += coming
+    counts = Counter((t.site, t.offer, t.pool, t.owner, t.phase) for t in picture.tracks)
+    for (site_name, offer_key, pool, owner, phase), count in counts.items():
+        for scope in _scopes(site_name, offer_key, pool, owner):
+            live[scope] += count
+            pending[scope] += count if phase in COMING else 0
     for submit in submits:
         for scope in _scopes(submit.site, submit.offer, submit.pool, submit.owner):
             asked[scope] += len(submit.names)
     elapsed_s = 1 if picture.memory.at is None else max(1, picture.now - picture.memory.at)
     limits: dict[str, Limits] = {"overall": rules.limits}
-    limits |= {f"site {site.name}": site.limits for site in rules.sites}
-    limits |= {f"offer {offer.key}": offer.limits for site in rules.sites for offer in site.offers}
-    limits |= {f"pool {pool.name}": pool.limits for pool in rules.pools}
-    named = {owner.owner: owner.limits for owner in rules.owners}
+    limits |= {f"site {each.name}": each.limits for each in rules.sites}
+    limits |= {f"offer {each.key}": each.limits for site in rules.sites for each in site.offers}
+    limits |= {f"pool {each.name}": each.limits for each in rules.pools}
+    named = {each.owner: each.limits for each in rules.owners}
     everyone = named.pop(Owner("*"), None)
     for scope in asked:
         if everyone is not None and scope.startswith("owner ") and scope != "owner ":
             limits[scope] = everyone
-    limits |= {f"owner {owner}": limit for owner, limit in named.items()}
+    limits |= {f"owner {name}": limit for name, limit in named.items()}
     found: list[Breach] = []
     for scope in sorted(scope for scope in limits if asked[scope]):
         found += _cap(
@@ -105,8 +105,13 @@ def _cap(scope: str, limits: Limits, *, live: int, pending: int, asked: int, ela
 
 def _once(picture: Picture, submits: list[Submit]) -> list[Breach]:
     """One intent, at most one live pilot: a name is never used twice."""
+    if not submits:
+        return []
     names = Counter(name for submit in submits for name in submit.names)
-    known = {t.name for t in picture.tracks} | {t.name for t in picture.memory.tracks} | picture.listed
+    known = {t.name for t in picture.tracks} | {t.name for t in picture.memory.tracks}
+    for _, sighting in picture.snapshot.sites:
+        if isinstance(sighting, Seen):
+            known |= {pilot.name for pilot in sighting.value.pilots}
     known |= {name for name, _ in picture.memory.cleared}
     repeated = sorted(name for name, times in names.items() if times > 1 or name in known)
     return [Breach("once", f"the name `{name}` is used twice") for name in repeated]
@@ -141,6 +146,8 @@ def _pool_trusted(picture: Picture, rules: Rules, name: str, *, all_demand: bool
 def _seen_only(picture: Picture, rules: Rules, plan: Plan[PilotAction]) -> list[Breach]:
     """No decision on bad data: no create and no delete on an unseen, partial or old source."""
     found: list[Breach] = []
+    if not plan.actions:
+        return found
     pool_of = {t.name: t.pool for t in picture.tracks}
     for decision in plan.decisions:
         action = decision.action
@@ -163,6 +170,8 @@ def _seen_only(picture: Picture, rules: Rules, plan: Plan[PilotAction]) -> list[
 def _never_kill(picture: Picture, plan: Plan[PilotAction]) -> list[Breach]:
     """A pilot that has joined is only drained, and a claimed one only for a window."""
     found: list[Breach] = []
+    if not any(isinstance(action, Withdraw | Drain) for action in plan.actions):
+        return found
     tracks = {t.name: t for t in picture.tracks}
     for decision in plan.decisions:
         match decision.action:
@@ -184,18 +193,19 @@ def _unknown_is_not_gone(picture: Picture, plan: Plan[PilotAction]) -> list[Brea
     found: list[Breach] = []
     booked = {t.name for t in picture.tracks}
     over = {lost.track.name for lost in picture.lost}
-    cleared = {name for name, _ in picture.memory.cleared}
-    alive: set[str] = set()
+    cleared = dict(picture.memory.cleared)
+    unbooked: set[str] = set()
     for site, sighting in picture.snapshot.sites:
         if isinstance(sighting, Seen) and picture.closed_sites.get(site) in (None, Because.SITE_PARTIAL):
-            alive |= {
-                pilot.name
-                for pilot in sighting.value.pilots
-                if pilot.state not in (SiteState.ENDED, SiteState.FAILED)
-            }
+            for pilot in sighting.value.pilots:
+                if pilot.name in booked or pilot.state in (SiteState.ENDED, SiteState.FAILED):
+                    continue
+                # A report from before it was closed is old news; one from after it means that it lives.
+                if pilot.name not in over and pilot.since > cleared.get(pilot.name, -1):
+                    unbooked.add(pilot.name)
     found += [
         Breach("unknown is not gone", f"`{name}` is listed alive and not on the books")
-        for name in sorted(alive - booked - over - cleared)
+        for name in sorted(unbooked)
     ]
     for action in plan.actions:
         if isinstance(action, Clear | WriteOff):

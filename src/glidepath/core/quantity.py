@@ -45,10 +45,16 @@ class Resources:
         return Resources(*(a - b for a, b in zip(self.as_tuple(), other.as_tuple(), strict=True)))
 
     def __bool__(self) -> bool:
-        return any(self.as_tuple())
+        return bool(self.cpu_milli or self.memory_mib or self.disk_mib or self.gpus)
 
     def fits_in(self, room: Resources) -> bool:
-        return all(need <= have for need, have in zip(self.as_tuple(), room.as_tuple(), strict=True))
+        # Part by part in this and the next ones: they are asked for every shape and offer in every cycle.
+        return (
+            self.cpu_milli <= room.cpu_milli
+            and self.memory_mib <= room.memory_mib
+            and self.disk_mib <= room.disk_mib
+            and self.gpus <= room.gpus
+        )
 
     def copies_in(self, room: Resources) -> int:
         """How many of these fit into the room at once. Asking for nothing has no answer and is a bug."""
@@ -58,16 +64,35 @@ class Resources:
         return min(counts)
 
     def largest(self, other: Resources) -> Resources:
-        return Resources(*(max(a, b) for a, b in zip(self.as_tuple(), other.as_tuple(), strict=True)))
+        return Resources(
+            max(self.cpu_milli, other.cpu_milli),
+            max(self.memory_mib, other.memory_mib),
+            max(self.disk_mib, other.disk_mib),
+            max(self.gpus, other.gpus),
+        )
 
     def smallest(self, other: Resources) -> Resources:
-        return Resources(*(min(a, b) for a, b in zip(self.as_tuple(), other.as_tuple(), strict=True)))
+        return Resources(
+            min(self.cpu_milli, other.cpu_milli),
+            min(self.memory_mib, other.memory_mib),
+            min(self.disk_mib, other.disk_mib),
+            min(self.gpus, other.gpus),
+        )
 
     def rounded_up(self, step: Resources) -> Resources:
         """Each part raised to a multiple of the step; a step of zero leaves that part alone."""
+        if not step:
+            return self
         return Resources(
-            *(-(-a // b) * b if b else a for a, b in zip(self.as_tuple(), step.as_tuple(), strict=True))
+            _raised(self.cpu_milli, step.cpu_milli),
+            _raised(self.memory_mib, step.memory_mib),
+            _raised(self.disk_mib, step.disk_mib),
+            _raised(self.gpus, step.gpus),
         )
+
+
+def _raised(amount: int, step: int) -> int:
+    return -(-amount // step) * step if step else amount
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -80,6 +105,10 @@ class Shape:
     def __post_init__(self) -> None:
         if tuple(sorted(self.traits)) != self.traits or len(dict(self.traits)) != len(self.traits):
             raise ValueError(f"traits must be sorted and each named once: {self.traits!r}")
+
+    def __hash__(self) -> int:
+        # In one step: shapes are looked up for every group of demand in every cycle.
+        return hash((self.request.as_tuple(), self.traits))
 
     def __str__(self) -> str:
         from glidepath.core.units import exact_resources

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from glidepath.core.cycle import Plan, Seen
 from glidepath.core.provision.demand import Demand
+from glidepath.core.provision.flow import Flow
 from glidepath.core.provision.memory import Held, Memory, NodeHealth
 from glidepath.core.provision.pilot import PilotAction, SitePilot, Slot
 from glidepath.core.provision.sight import Snapshot, Window
@@ -40,6 +41,7 @@ NESTED: Mapping[str, tuple[str, Any]] = {
 # Items are told apart by their first field, but for these.
 KEYS: Mapping[Any, Callable[[Any], Hashable]] = {
     Demand: attrgetter("shape", "run_s_max"),
+    Flow: attrgetter("pool", "shape", "run_s_max"),
     Window: attrgetter("site", "opens_at"),
     NodeHealth: attrgetter("site", "node"),
     Held: attrgetter("pool", "source"),
@@ -162,8 +164,33 @@ def followed(parts: dict[Path, list[Plain]], changes: Plain) -> dict[Path, list[
     return after
 
 
-def rebuilt(number: int, parts: Mapping[Path, list[Plain]]) -> Cycle:
+class Decoded:
+    """Values of the cycle before, by their encoded form: what did not change is not decoded again."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, dict[int, tuple[Plain, Any]]] = {}
+
+    def values(self, kind: Kind, path: Path, plains: list[Plain]) -> tuple[Any, ...]:
+        before, after = self._known.get(path, {}), {}
+        decode = coder(kind.hint).decode
+        found = []
+        for at, plain in enumerate(plains):
+            known = before.get(id(plain))
+            # The encoded form is kept beside the value, so that its address cannot become another's.
+            if known is None or known[0] is not plain:
+                try:
+                    known = (plain, decode(plain))
+                except Malformed as error:
+                    raise error.under("/".join(path) + f"[{at}]") from error
+            after[id(plain)] = known
+            found.append(known[1])
+        self._known[path] = after
+        return tuple(found)
+
+
+def rebuilt(number: int, parts: Mapping[Path, list[Plain]], decoded: Decoded | None = None) -> Cycle:
     """The values of one cycle, from its parts. Raises ValueError that names the part that does not fit."""
+    decoded = decoded or Decoded()
     now = 0
     roots: dict[str, Any] = {}
     for root, layout in LAYOUTS.items():
@@ -173,7 +200,7 @@ def rebuilt(number: int, parts: Mapping[Path, list[Plain]]) -> Cycle:
             for name, hint, plain in zip(layout.head, layout.head_hints, head, strict=False):
                 fields[name] = _shifted(f"{root}.{name}", coder(hint).decode(plain), now, number)
             now = fields.get("now", now)
-            fields |= {name: _field(f"{root}.{name}", parts, now) for name in layout.parts}
+            fields |= {name: _field(f"{root}.{name}", parts, now, decoded) for name in layout.parts}
             roots[root] = (get_origin(ROOTS[root]) or ROOTS[root])(**fields)
         except Malformed as error:
             raise error.under(root) from error
@@ -243,24 +270,14 @@ def _named(field: str, items: tuple[Any, ...]) -> Iterator[tuple[Path, Any]]:
         yield (field, *names, str(seen[names])), item  # type: ignore[misc]
 
 
-def _field(field: str, parts: Mapping[Path, list[Plain]], now: int) -> tuple[Any, ...]:
-    items = _read(FIELDS[field], (field,), parts)
+def _field(field: str, parts: Mapping[Path, list[Plain]], now: int, decoded: Decoded) -> tuple[Any, ...]:
+    items = decoded.values(FIELDS[field], (field,), parts.get((field,), []))
     if field not in NESTED:
         return items
     whole = []
     for path, item in _named(field, items):
         # The last listing of something unseen is kept only as a base; it is no part of the cycle.
         shown = isinstance(item, Held) or isinstance(item[-1], Seen)
-        sequence = _read(ITEMS[field], path, parts) if shown else ()
+        sequence = decoded.values(ITEMS[field], path, parts.get(path, [])) if shown else ()
         whole.append(_opened(field, item, sequence, now))
     return tuple(whole)
-
-
-def _read(kind: Kind, path: Path, parts: Mapping[Path, list[Plain]]) -> tuple[Any, ...]:
-    try:
-        found: tuple[Any, ...] = coder(types.GenericAlias(tuple, (kind.hint, ...))).decode(
-            parts.get(path, [])
-        )
-    except Malformed as error:
-        raise error.under("/".join(path)) from error
-    return found

@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -26,14 +25,13 @@ from glidepath.core.provision.pilot import PilotAction
 from glidepath.core.provision.sight import Pause, Snapshot
 from glidepath.core.quantity import Instant
 from glidepath.journal import rollups, wire, words
+from glidepath.journal.chain import KEYFRAME_EVERY, Group, chained, unchained
 from glidepath.journal.codec import Malformed, coder
 from glidepath.journal.entry import EndedPilot, Entry, Header, Note, Rollup
-from glidepath.journal.frames import Cycle, Frame, followed, framed, pruned, rebuilt, unfolded
+from glidepath.journal.frames import Cycle
 from glidepath.store import schema
 from glidepath.store.engine import Store, StoreBroken, StoreUnwritable, insert
 
-# Large enough that keyframes are a small part of the bytes, small enough that any cycle is read at once.
-KEYFRAME_EVERY = 64
 # A prune that catches up after a long time must not hold up the loop.
 GROUPS_PRUNED_MAX = 32
 # Nothing is acted on while the plan cannot be written, so few outcomes can ever wait.
@@ -47,18 +45,6 @@ class CycleDamaged(StoreBroken, ValueError):
     """One cycle cannot be read; the journal goes on, and other groups are whole."""
 
 
-@dataclass(slots=True)
-class _Group:
-    """The group that is being written, and the last cycle in it."""
-
-    first_cycle: int
-    boot_id: str
-    rules: Rules
-    stream: wire.Stream
-    frame: Frame
-    count: int = 1
-
-
 class Journal:
     """Nothing is read or written before the first call; a reader uses the same class on a read-only store."""
 
@@ -68,7 +54,7 @@ class Journal:
         self.store = store
         self.version = version
         self.keyframe_every = keyframe_every
-        self._group: _Group | None = None
+        self._group: Group | None = None
         self._buckets = rollups.OpenBuckets()
         self._unsure_cycle: int | None = None  # may have been kept by a write that got no answer
         self._last: tuple[Moment, Plan[PilotAction]] | None = None
@@ -79,7 +65,7 @@ class Journal:
     ) -> None:
         """Keep one cycle. Durable on return; `StoreUnwritable` means that nothing may be done."""
         cycle = Cycle(snapshot, memory, plan)
-        group, body = self._next(moment, cycle, rules)
+        group, body = chained(self._group, moment, cycle, rules=rules, keyframe_every=self.keyframe_every)
         row = {
             "cycle": plan.cycle,
             "first_cycle": group.first_cycle,
@@ -129,6 +115,12 @@ class Journal:
                 words.record_ended(connection, moment, plan, outcomes)
         self._owed.clear()
 
+    def recover(self, entry: Entry) -> None:
+        """Keep the statistics of pilots that a plan wrote off when nobody lived to record its outcomes."""
+        if entry.outcomes is None:
+            with self.store.write() as connection:
+                words.record_ended(connection, entry.moment, entry.plan, ())
+
     def latest(self) -> Entry | None:
         """The newest cycle; None in an empty journal."""
         with self.store.read() as connection:
@@ -139,6 +131,37 @@ class Journal:
         """One kept cycle. Raises LookupError that says which are kept."""
         with self.store.read() as connection:
             return self._entry(connection, cycle)
+
+    def entries(self, *, since_cycle: int = -1, until_cycle: int | None = None) -> Iterator[Entry]:
+        """Kept cycles in order, each decoded from the one before it; far cheaper than one by one."""
+        groups, cycles = schema.cycle_groups.c, schema.cycles.c
+        with self.store.read() as connection:
+            firsts = (
+                connection.execute(select(groups.first_cycle).order_by(groups.first_cycle)).scalars().all()
+            )
+        for first, after in zip(firsts, [*firsts[1:], None], strict=True):
+            if (after is not None and after <= since_cycle + 1) or (until_cycle or first) < first:
+                continue
+            with self.store.read() as connection:
+                of_group = select(schema.cycles).where(cycles.first_cycle == first).order_by(cycles.cycle)
+                rows = connection.execute(of_group).all()
+                version, boot_id, rules = self._of_group(connection, first)
+            try:
+                for row, cycle in zip(rows, unchained((r.cycle, r.body) for r in rows), strict=True):
+                    if row.cycle > since_cycle and (until_cycle is None or row.cycle <= until_cycle):
+                        moment, outcomes = _moment(row, boot_id), _outcomes(row.outcomes)
+                        yield Entry(
+                            row.cycle,
+                            moment,
+                            version,
+                            cycle.snapshot,
+                            cycle.memory,
+                            rules,
+                            cycle.plan,
+                            outcomes,
+                        )
+            except Malformed as error:
+                raise CycleDamaged(f"the journal `{self.store.shown}` is damaged: {error}") from error
 
     def headers(self, *, since_cycle: int = -1, limit: int = 100) -> tuple[Header, ...]:
         """Cycles after `since_cycle`, newest first."""
@@ -211,20 +234,8 @@ class Journal:
             words.prune_words(connection, now_wall_s)
         return gone
 
-    def _next(self, moment: Moment, cycle: Cycle, rules: Rules) -> tuple[_Group, bytes]:
-        """The group to which the cycle belongs, and the bytes of the cycle in it."""
-        old = self._group
-        frame, changes = framed(old.frame if old else None, cycle)
-        same = old is not None and old.boot_id == moment.boot_id
-        if old is not None and same and old.count < self.keyframe_every and old.rules == rules:
-            group = _Group(old.first_cycle, old.boot_id, rules, old.stream, frame, old.count + 1)
-            return group, group.stream.piece(changes)
-        frame = pruned(frame, cycle)
-        group = _Group(cycle.plan.cycle, moment.boot_id, rules, wire.Stream(), frame)
-        return group, group.stream.piece(frame.keyframe())
-
     def _begin_group(
-        self, connection: Connection, moment: Moment, group: _Group, unsure_cycle: int | None
+        self, connection: Connection, moment: Moment, group: Group, unsure_cycle: int | None
     ) -> None:
         cycle, cycles = group.first_cycle, schema.cycles.c
         newest = connection.execute(select(func.max(cycles.cycle))).scalar()
@@ -243,38 +254,36 @@ class Journal:
         connection.execute(insert(connection, schema.cycle_groups).values(row))
 
     def _entry(self, connection: Connection, cycle: int) -> Entry:
-        cycles, groups = schema.cycles.c, schema.cycle_groups.c
+        cycles = schema.cycles.c
         row = connection.execute(select(schema.cycles).where(cycles.cycle == cycle)).first()
         if row is None:
             raise LookupError(f"cycle {cycle} is not in the journal; {_kept(connection)}")
         try:
-            of_group = select(groups.version, groups.boot_id, schema.rules.c.body).join_from(
-                schema.cycle_groups, schema.rules, groups.rules_id == schema.rules.c.id
-            )
-            group = connection.execute(of_group.where(groups.first_cycle == row.first_cycle)).one()
+            version, boot_id, rules = self._of_group(connection, row.first_cycle)
             bodies = (
-                select(cycles.body)
+                select(cycles.cycle, cycles.body)
                 .where(cycles.cycle >= row.first_cycle, cycles.cycle <= cycle)
                 .where(cycles.first_cycle == row.first_cycle)
                 .order_by(cycles.cycle)
             )
-            found = _followed_all(connection.execute(bodies).scalars().all(), cycle)
-            rules = _RULES.decode(wire.decompressed(group.body))
+            rows = [(each.cycle, each.body) for each in connection.execute(bodies)]
+            *_, found = unchained(rows, since_cycle=cycle)
             outcomes = _outcomes(row.outcomes)
         except Malformed as error:
             raise CycleDamaged(
                 f"cycle {cycle} of the journal `{self.store.shown}` is damaged: {error}; others may be whole"
             ) from error
-        moment = _moment(row, group.boot_id)
-        return Entry(cycle, moment, group.version, found.snapshot, found.memory, rules, found.plan, outcomes)
+        moment = _moment(row, boot_id)
+        return Entry(cycle, moment, version, found.snapshot, found.memory, rules, found.plan, outcomes)
 
-
-def _followed_all(bodies: Sequence[bytes], cycle: int) -> Cycle:
-    plains = wire.pieces(bodies)
-    parts = unfolded(next(plains))
-    for changes in plains:
-        parts = followed(parts, changes)
-    return rebuilt(cycle, parts)
+    @staticmethod
+    def _of_group(connection: Connection, first_cycle: int) -> tuple[str, str, Rules]:
+        groups = schema.cycle_groups.c
+        of_group = select(groups.version, groups.boot_id, schema.rules.c.body).join_from(
+            schema.cycle_groups, schema.rules, groups.rules_id == schema.rules.c.id
+        )
+        group = connection.execute(of_group.where(groups.first_cycle == first_cycle)).one()
+        return group.version, group.boot_id, _RULES.decode(wire.decompressed(group.body))
 
 
 def _outcomes(body: bytes | None) -> tuple[Did, ...] | None:

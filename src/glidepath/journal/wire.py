@@ -18,8 +18,8 @@ LEVEL = 9
 class Stream:
     """The writing end of one group. A piece that was not kept makes all later ones unreadable."""
 
-    def __init__(self) -> None:
-        self._deflate = zlib.compressobj(LEVEL)
+    def __init__(self, level: int = LEVEL) -> None:
+        self._deflate = zlib.compressobj(level)
 
     def piece(self, plain: Plain) -> bytes:
         return self._deflate.compress(packed(plain)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)

@@ -13,13 +13,14 @@ from glidepath.core.provision import health as fare
 from glidepath.core.provision.memory import Health, Memory, NodeHealth
 from glidepath.core.provision.offer import Rules, SiteRules
 from glidepath.core.provision.phase import advanced, phase_by_slot, phase_of
-from glidepath.core.provision.pilot import ENDED, JOINED, PilotPhase, SitePilot, Slot, Track
+from glidepath.core.provision.pilot import ENDED, JOINED, PilotPhase, SitePilot, SiteState, Slot, Track
 from glidepath.core.provision.sight import SiteListing
 from glidepath.core.quantity import Instant, PoolName, SiteName
 
 P = PilotPhase
 # A pilot past its lifetime gets this long to be seen ending; sites grant about as much themselves.
 GRACE_S = 3600
+OVER = (SiteState.ENDED, SiteState.FAILED)
 # How a pilot is judged that ended by itself without having been seen in its pool.
 LEFT_UNJOINED = "it ended without joining the pool"
 
@@ -28,11 +29,12 @@ class Books:
     def __init__(self, now: Instant, memory: Memory, rules: Rules) -> None:
         self.now = now
         self.before = {track.name: track for track in memory.tracks}
-        self.cleared = {name for name, _ in memory.cleared}
+        self.cleared = dict(memory.cleared)
         self.sites = {site.name: site for site in rules.sites}
         self.offers = rules.offers()
         self.silence_s = {pool.name: pool.silence_s_max for pool in rules.pools}
         self.tracks: list[Track] = []
+        self.unfilled: list[Track] = []
         self.lost: list[tuple[Track, str, Because, bool]] = []
         self.health: dict[str, Health] = {health.about: health for health in memory.health}
         self.nodes: dict[tuple[SiteName, str], NodeHealth] = {
@@ -52,14 +54,30 @@ class Books:
     def read_listing(
         self, site: SiteName, listing: SiteListing, heard: dict[str, Slot], pools_seen: frozenset[PoolName]
     ) -> None:
+        before, tracks, unfilled = self.before, self.tracks, self.unfilled
         for pilot in listing.pilots:
-            old = self.before.pop(pilot.name, None)
+            name = pilot.name
+            old = before.pop(name, None)
+            slot = heard.get(name)
             if old is None:
-                if pilot.name in self.cleared:
-                    continue
-                self._adopt(site, pilot, heard.get(pilot.name))
-                continue
-            self._follow(old, pilot, heard.get(pilot.name), pilot.pool in pools_seen)
+                if not self._old_news(pilot):
+                    self._adopt(site, pilot, slot)
+            elif slot is not None and _as_before(old, pilot, slot):
+                tracks.append(old)
+                free = slot.free
+                if free.cpu_milli or free.memory_mib or free.disk_mib or free.gpus or not slot.claims:
+                    unfilled.append(old)
+            else:
+                self._follow(old, pilot, slot, pilot.pool in pools_seen)
+
+    def _keep(self, track: Track) -> None:
+        self.tracks.append(track)
+        self.unfilled.append(track)
+
+    def _old_news(self, pilot: SitePilot) -> bool:
+        """Of a pilot that was closed already; unless it has done something since, and then it is alive."""
+        cleared_at = self.cleared.get(pilot.name)
+        return cleared_at is not None and (pilot.since <= cleared_at or pilot.state in OVER)
 
     def _adopt(self, site: SiteName, pilot: SitePilot, slot: Slot | None) -> None:
         """A pilot of ours that memory does not know: an earlier life asked for it."""
@@ -88,7 +106,7 @@ class Books:
         if phase in ENDED:
             self.lost.append((track, pilot.note or phase.value, Because.ENDED, True))
         else:
-            self.tracks.append(track)
+            self._keep(track)
 
     def _follow(self, old: Track, pilot: SitePilot, slot: Slot | None, pool_seen: bool) -> None:
         joined_as = None
@@ -130,7 +148,7 @@ class Books:
         if old.joined_at is None and track.joined_at is not None:
             self._joined(track)
         if track.phase not in ENDED:
-            self.tracks.append(track)
+            self._keep(track)
             return
         if old.phase not in ENDED:
             self._judge(track)
@@ -147,7 +165,7 @@ class Books:
                 track = advanced(old, phase_by_slot(slot), self.now)
                 if old.joined_at is None and track.joined_at is not None:
                     self._joined(track)
-                self.tracks.append(track)
+                self._keep(track)
             elif old.site in open_sites:
                 self._settle_missing(old)
             elif self.now > self._may_live_until(old):
@@ -155,7 +173,7 @@ class Books:
             elif old.phase in ENDED:
                 self.lost.append((old, old.leaving or old.note or old.phase.value, Because.ENDED, True))
             else:
-                self.tracks.append(old)
+                self._keep(old)
 
     def _settle_missing(self, old: Track) -> None:
         rules = self.sites[old.site]
@@ -167,7 +185,7 @@ class Books:
                 waited_s = self.now - old.asked_at
                 self._write_off(old, Because.NEVER_APPEARED, f"unlisted {waited_s} s after it was asked for")
             else:
-                self.tracks.append(old)
+                self._keep(old)
         elif old.leaving:
             self._write_off(old, Because.ENDED, old.leaving)
         else:
@@ -176,9 +194,7 @@ class Books:
                 self._write_off(old, Because.VANISHED, f"missing from the listing for {self.now - since} s")
             else:
                 track = advanced(old, P.UNKNOWN, self.now)
-                self.tracks.append(
-                    track if track.missing_since == since else replace(track, missing_since=since)
-                )
+                self._keep(track if track.missing_since == since else replace(track, missing_since=since))
 
     def _write_off(self, old: Track, because: Because, why: str) -> None:
         told_to_go = bool(old.leaving)
@@ -227,6 +243,29 @@ class Books:
         node = self.nodes.get(key) or NodeHealth(track.site, track.node, 0)
         site_failures = (self.health.get(track.site) or Health(track.site)).failures
         self.nodes[key] = fare.node_after_failure(node, why, self.now, rules, site_failures=site_failures)
+
+
+def _as_before(old: Track, pilot: SitePilot, slot: Slot) -> bool:
+    """Nothing about it has changed. Most pilots most of the time, so this is what a look costs."""
+    phase = old.phase
+    if slot.claims:
+        if phase is not P.BUSY:
+            return False
+    elif phase is not P.IDLE:
+        return False
+    return (
+        pilot.state is SiteState.RUNNING
+        and not slot.draining
+        and slot.jobs_run <= old.jobs_run
+        and (slot.ends_at is None or slot.ends_at == old.ends_at)
+        and (pilot.ends_at is None or slot.ends_at is not None or pilot.ends_at == old.ends_at)
+        and pilot.node == old.node
+        and pilot.native_id == old.native_id
+        and pilot.note == old.note
+        and old.joined_at is not None
+        and old.silent_since is None
+        and old.missing_since is None
+    )
 
 
 def _ends_at(pilot: SitePilot, slot: Slot | None) -> Instant | None:

@@ -5,6 +5,8 @@ Every shape, every offer and every site gets a decision, also when nothing is do
 
 from __future__ import annotations
 
+from collections import Counter
+
 from glidepath.core.because import Because
 from glidepath.core.cycle import Decision, Plan, Reason
 from glidepath.core.provision.memory import Memory
@@ -27,7 +29,7 @@ def decide(picture: Picture, rules: Rules, policy: Policy) -> Plan[PilotAction]:
     service = Service(picture, rules, policy, desk)
     # Held demand first: it may not ask, but what it was promised must not be given away as surplus.
     served = [service.serve(wanted) for wanted in sorted(picture.wanted, key=lambda w: not w.held)]
-    retiring, marks = retire(picture, rules, service.shelves, policy.release_s)
+    retiring, marks = retire(picture, rules, service.shelves, policy)
     decisions: list[Decision[PilotAction]] = [
         Decision(f"demand:{row.wanted.demand.name}", row.reason) for row in served
     ]
@@ -47,7 +49,7 @@ def decide(picture: Picture, rules: Rules, policy: Policy) -> Plan[PilotAction]:
 
 
 def _coming(picture: Picture) -> bool:
-    return any(track.phase in COMING for track in picture.tracks)
+    return any(phase in COMING for *_, phase in picture.kinds)
 
 
 def _wake_after_s(picture: Picture, rules: Rules, quiet: int) -> int:
@@ -62,13 +64,13 @@ def _wake_after_s(picture: Picture, rules: Rules, quiet: int) -> int:
 
 def _site_decisions(picture: Picture, rules: Rules) -> list[Decision[PilotAction]]:
     decisions: list[Decision[PilotAction]] = []
-    live: dict[SiteName, int] = {}
-    for track in picture.tracks:
-        live[track.site] = live.get(track.site, 0) + 1
+    live: Counter[SiteName] = Counter()
+    for (_, site_name, *_), count in picture.kinds.items():
+        live[site_name] += count
     for site in rules.sites:
         because = picture.closed_sites.get(site.name) or Because.SITE_OPEN
         quarantined = sorted(node for node in _avoid(picture, site.name))
-        facts: list[tuple[str, int | str]] = [("live", live.get(site.name, 0))]
+        facts: list[tuple[str, int | str]] = [("live", live[site.name])]
         if quarantined:
             facts.append(("quarantined", ",".join(quarantined)))
         decisions.append(Decision(f"site:{site.name}", Reason(because, tuple(facts))))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from glidepath.core.provision.demand import Demand
+from glidepath.core.provision.flow import Flow
 from glidepath.core.provision.pilot import Track
 from glidepath.core.quantity import Instant, NodeName, PilotName, PoolName, SiteName, SourceName
 
@@ -61,5 +62,6 @@ class Memory:
     nodes: tuple[NodeHealth, ...] = ()
     marks: tuple[tuple[str, Instant], ...] = ()  # named instants that the last plan left for the next one
     held: tuple[Held, ...] = ()
+    flows: tuple[Flow, ...] = ()
     unproven: tuple[SiteName, ...] = ()  # not seen since a life without memory began
     cleared: tuple[tuple[PilotName, Instant], ...] = ()  # recorded; a late listing must not count twice

@@ -6,8 +6,12 @@ Settings are turned into these values once, by `glidepath.config`; `None` means 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from glidepath.core.quantity import OfferKey, Owner, PoolName, Resources, Shape, SiteName, Traits
+
+# Offers times shapes of a large pool; the same question comes in every cycle.
+KINDS_KEPT_MAX = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,10 @@ class Offer:
     def key(self) -> OfferKey:
         return OfferKey(f"{self.site}/{self.name}")
 
+    def __hash__(self) -> int:
+        # Of its name alone: the rest takes a microsecond each time, and no two offers share a name.
+        return hash((self.site, self.name))
+
     @property
     def fitted(self) -> bool:
         return self.size_min is not None
@@ -59,6 +67,7 @@ class Kind:
     traits: Traits = ()
 
 
+@lru_cache(maxsize=KINDS_KEPT_MAX)
 def kind_for(offer: Offer, shape: Shape) -> Kind | None:
     """The kind of pilot that this offer would start for the shape; None where none of it could fit."""
     size = offer.size
@@ -96,6 +105,7 @@ class SiteRules:
     drain_lead_s: int = 3600  # before a window: pilots that would outlive its start are drained
     node_failures_max: int = 3
     quarantine_s: int = 3600
+    repeat_s: int = 120  # so long something on the way may repeat a create; until then its name is kept there
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,22 @@ demand that is only held, how every site and node fares, and what was not seen a
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from glidepath.core.because import Because
 from glidepath.core.cycle import Seen, Sighting
 from glidepath.core.provision.books import Books
 from glidepath.core.provision.demand import Demand, DemandSight, most_first
+from glidepath.core.provision.flow import SPAN_S, Flow, flowed
 from glidepath.core.provision.memory import Health, Held, Memory, NodeHealth
 from glidepath.core.provision.offer import PoolRules, Rules, SiteRules
-from glidepath.core.provision.pilot import Slot, Track
+from glidepath.core.provision.pilot import PilotPhase, Slot, Track
 from glidepath.core.provision.sight import PoolSlots, SiteListing, Snapshot
-from glidepath.core.quantity import Instant, Owner, PoolName, Shape, SiteName
+from glidepath.core.quantity import Instant, OfferKey, Owner, PoolName, Shape, SiteName
 
+_KIND = attrgetter("offer", "site", "pool", "owner", "phase")
 # Behind all others: what fits nowhere takes no room from anyone.
 FITS_NONE = 1 << 30
 
@@ -46,6 +50,8 @@ class Picture:
     memory: Memory
     snapshot: Snapshot
     tracks: tuple[Track, ...]  # all that are not over
+    unfilled: tuple[Track, ...]  # of them, those that are not known to be full of work
+    kinds: Counter[tuple[OfferKey, SiteName, PoolName, Owner, PilotPhase]]  # how many there are of each
     slots: dict[str, Slot]  # by pilot, only those heard in this very snapshot
     lost: tuple[Lost, ...]
     wanted: tuple[Wanted, ...]
@@ -55,7 +61,7 @@ class Picture:
     health: dict[str, Health]
     nodes: dict[tuple[SiteName, str], NodeHealth]
     held: tuple[Held, ...]
-    listed: frozenset[str]
+    flows: tuple[Flow, ...]
     unproven: tuple[SiteName, ...]  # sites where pilots of a forgotten life may still be
 
     def health_of(self, about: str) -> Health:
@@ -70,25 +76,27 @@ def look(snapshot: Snapshot, memory: Memory, rules: Rules) -> Picture:
     }
     closed = {site.name: _site_closed(snapshot, site) for site in rules.sites}
     books = Books(now, memory, rules)
-    heard: dict[str, Slot] = {}
-    for slots in slots_seen.values():
-        if slots is not None:
-            heard.update((slot.pilot, slot) for slot in slots.slots)
+    heard: dict[str, Slot] = {
+        slot.pilot: slot for slots in slots_seen.values() if slots is not None for slot in slots.slots
+    }
     pools_seen = frozenset(pool for pool, slots in slots_seen.items() if slots is not None)
-    listed: set[str] = set()
     for site, sighting in snapshot.sites:
         if isinstance(sighting, Seen) and closed.get(site) in (None, Because.SITE_PARTIAL):
             books.read_listing(site, sighting.value, heard, pools_seen)
-            listed.update(pilot.name for pilot in sighting.value.pilots)
     open_sites = frozenset(site for site, because in closed.items() if because is None)
     books.settle_unlisted(open_sites, heard, pools_seen)
     held, wanted, held_pools = _demand(snapshot, memory, pools)
+    fresh = [each.demand for each in wanted if not each.held]
+    known = {each.pool for each in memory.held if now - each.at <= SPAN_S}
+    flows = flowed(memory.flows, fresh, now, unseen=held_pools, known=known)
     blind = {pool: Because.POOL_UNSEEN for pool in pools if slots_seen.get(pool) is None}
     return Picture(
         now=now,
         memory=memory,
         snapshot=snapshot,
         tracks=tuple(books.tracks),
+        unfilled=tuple(books.unfilled),
+        kinds=Counter(map(_KIND, books.tracks)),
         slots=heard,
         lost=tuple(Lost(*row) for row in books.lost),
         wanted=wanted,
@@ -98,7 +106,7 @@ def look(snapshot: Snapshot, memory: Memory, rules: Rules) -> Picture:
         health=books.health,
         nodes=books.nodes,
         held=held,
-        listed=frozenset(listed),
+        flows=flows,
         unproven=_unproven(memory, rules, open_sites),
     )
 

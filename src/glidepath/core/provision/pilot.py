@@ -36,6 +36,9 @@ class SiteState(StrEnum):
 class PilotPhase(StrEnum):
     """Where a pilot stands, once the site and the pool have both been heard."""
 
+    # That of Enum is written in Python and is asked for several times per pilot and cycle.
+    __hash__ = str.__hash__
+
     EXPECTED = "expected"  # asked for, not yet listed
     PENDING = "pending"  # waits in the site's queue
     STARTING = "starting"  # runs, has not joined the pool

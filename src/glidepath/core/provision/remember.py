@@ -76,6 +76,7 @@ def remember(picture: Picture, plan: Plan[PilotAction], outcomes: Iterable[Did],
         nodes=tuple(picture.nodes[key] for key in sorted(picture.nodes)),
         marks=tuple(sorted(marks.items())),
         held=picture.held,
+        flows=picture.flows,
         unproven=picture.unproven,
         cleared=_cleared(picture, over),
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from glidepath.core.because import Because
 from glidepath.core.cycle import Decision, Reason
-from glidepath.core.provision.offer import Rules
+from glidepath.core.provision.offer import Rules, SiteRules
 from glidepath.core.provision.phase import ended
 from glidepath.core.provision.picture import Lost, Picture
 from glidepath.core.provision.pilot import (
@@ -23,6 +23,7 @@ from glidepath.core.provision.pilot import (
     Withdraw,
     WriteOff,
 )
+from glidepath.core.provision.pressure import Policy
 from glidepath.core.provision.serve import Shelves
 from glidepath.core.provision.sight import Window
 from glidepath.core.quantity import Instant, PoolName, SiteName
@@ -49,11 +50,14 @@ class Retirement:
             track.name not in self.going and not track.leaving and track.site not in self.picture.closed_sites
         )
 
+    def settled(self, track: Track) -> bool:
+        return settled(track, self.sites.get(track.site), self.picture)
+
     def may_take_from(self, pool: PoolName) -> bool:
         return pool not in self.picture.blind_pools and pool not in self.picture.held_pools
 
     def withdraw(self, about: str, reason: Reason, tracks: Iterable[Track]) -> None:
-        for site, targets in self._targets(tracks):
+        for site, targets in self._targets(track for track in tracks if self.settled(track)):
             self.decisions.append(Decision(about, reason, Withdraw(site, targets)))
 
     def drain(self, about: str, reason: Reason, tracks: Iterable[Track]) -> None:
@@ -69,16 +73,17 @@ class Retirement:
 
 
 def retire(
-    picture: Picture, rules: Rules, shelves: Shelves, release_s: int | None
+    picture: Picture, rules: Rules, shelves: Shelves, policy: Policy
 ) -> tuple[list[Decision[PilotAction]], Marks]:
     going = Retirement(picture, rules)
     _for_windows(going)
     _offer_gone(going)
     _overdue(going)
-    _surplus_pending(going, shelves)
-    if release_s is not None:
-        _surplus_idle(going, shelves, release_s)
-    return [*going.decisions, *_ended(picture)], tuple(going.marks)
+    if policy.withdraws:
+        _surplus_pending(going, shelves)
+    if policy.release_s is not None:
+        _surplus_idle(going, shelves, policy.release_s)
+    return [*going.decisions, *_ended(picture, rules)], tuple(going.marks)
 
 
 def _for_windows(going: Retirement) -> None:
@@ -103,6 +108,9 @@ def _outlives(track: Track, window: Window) -> bool:
 
 
 def _offer_gone(going: Retirement) -> None:
+    known = all(offer in going.offers and pool in going.pools for offer, _, pool, *_ in going.picture.kinds)
+    if known:
+        return
     gone = [
         track
         for track in going.picture.tracks
@@ -118,7 +126,7 @@ def _offer_gone(going: Retirement) -> None:
 def _overdue(going: Retirement) -> None:
     now = going.picture.now
     pending: dict[SiteName, list[Track]] = {}
-    for track in going.picture.tracks:
+    for track in going.picture.unfilled:
         if track.phase is P.PENDING:
             pending.setdefault(track.site, []).append(track)
     for site in going.rules.sites:
@@ -142,8 +150,8 @@ def _surplus_pending(going: Retirement, shelves: Shelves) -> None:
         untouched[key] = untouched.get(key, 0) + count
     waiting: dict[object, list[Track]] = {}
     if untouched:
-        for track in going.picture.tracks:
-            if track.phase is P.PENDING and going.stays(track):
+        for track in going.picture.unfilled:
+            if track.phase is P.PENDING and going.stays(track) and going.settled(track):
                 waiting.setdefault((track.pool, track.kind), []).append(track)
     order = sorted(untouched, key=lambda k: (k[0], k[1].offer, k[1].size, k[1].traits))
     for pool, kind in order:
@@ -167,7 +175,7 @@ def _surplus_idle(going: Retirement, shelves: Shelves, release_s: int) -> None:
     if not untouched:
         return
     free: dict[object, list[Track]] = {}
-    for track in going.picture.tracks:
+    for track in going.picture.unfilled:
         if track.phase is P.IDLE and now - track.since >= release_s and going.stays(track):
             slot = going.picture.slots.get(track.name)
             # Heard in this very look and without a claim; anything less is doubt, and doubt drains nothing.
@@ -181,11 +189,22 @@ def _surplus_idle(going: Retirement, shelves: Shelves, release_s: int) -> None:
             going.drain(f"offer:{kind.offer}", Reason(Because.SURPLUS_IDLE, facts), tracks)
 
 
-def _ended(picture: Picture) -> list[Decision[PilotAction]]:
+def settled(track: Track, site: SiteRules | None, picture: Picture) -> bool:
+    """Nothing on the way can repeat its create any more. Until then its name stays at the site, which knows
+    by it that it has this one already; a name given up sooner could come to life a second time."""
+    if site is None or picture.snapshot.stopping:
+        return True
+    return picture.now - track.asked_at >= site.repeat_s
+
+
+def _ended(picture: Picture, rules: Rules) -> list[Decision[PilotAction]]:
     """Statistics of what is over, per site and reason; clearing only where the site was fully seen."""
     decisions: list[Decision[PilotAction]] = []
+    sites = {site.name: site for site in rules.sites}
     groups: dict[tuple[SiteName, Because, bool], list[Lost]] = {}
     for lost in picture.lost:
+        if lost.listed and not settled(lost.track, sites.get(lost.track.site), picture):
+            continue
         groups.setdefault((lost.track.site, lost.because, lost.listed), []).append(lost)
     for site, because, listed in sorted(groups):
         if listed and site in picture.closed_sites:

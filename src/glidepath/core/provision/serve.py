@@ -13,7 +13,7 @@ from glidepath.core.provision.demand import Demand
 from glidepath.core.provision.offer import Kind, Rules, kind_for
 from glidepath.core.provision.picture import Picture, Wanted
 from glidepath.core.provision.pilot import COMING, PilotPhase
-from glidepath.core.provision.pressure import Need, Policy
+from glidepath.core.provision.pressure import Arriving, Need, Policy
 from glidepath.core.provision.share import Candidate, Market, OpenOffer
 from glidepath.core.provision.supply import FOREVER_S, Amounts, Row, Stock, copies
 from glidepath.core.quantity import OfferKey, Owner, PoolName
@@ -42,6 +42,16 @@ class Served:
     uncovered: int = 0  # jobs that neither free, coming nor newly asked pilots will take
 
 
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Jobs of one group: those expected beyond the waiting ones, and how many of both find a place."""
+
+    expected: int
+    free: int
+    coming: int
+    uncovered: int
+
+
 def shelves(picture: Picture, rules: Rules) -> Shelves:
     steps = _life_steps(picture, rules)
     sites = {site.name: site for site in rules.sites}
@@ -49,26 +59,25 @@ def shelves(picture: Picture, rules: Rules) -> Shelves:
     free: list[Row] = []
     coming: list[Row] = []
     late: list[Row] = []
-    for track in picture.tracks:
-        if track.leaving:
-            continue
-        if track.phase in COMING:
+    for track in picture.unfilled:
+        phase = track.phase
+        if phase is PilotPhase.BUSY or phase is PilotPhase.IDLE:
+            slot = picture.slots.get(track.name)
+            if slot is not None and slot.free and not track.leaving:
+                left_s = FOREVER_S if track.ends_at is None else track.ends_at - picture.now
+                whole = phase is PilotPhase.IDLE
+                free.append((track.pool, track.kind, slot.free, _floor(left_s, steps), whole))
+        elif phase in COMING and not track.leaving:
             offer = offers.get(track.offer)
             life_s = FOREVER_S if offer is None else offer.lifetime_s
             row = (track.pool, track.kind, track.size, _floor(life_s, steps), True)
             site = sites.get(track.site)
             patient = (
-                track.phase is PilotPhase.STARTING
+                phase is PilotPhase.STARTING
                 or site is None
                 or picture.now - track.asked_at <= site.patience_s
             )
             (coming if patient else late).append(row)
-        elif track.phase in (PilotPhase.IDLE, PilotPhase.BUSY):
-            slot = picture.slots.get(track.name)
-            if slot is not None and slot.free:
-                left_s = FOREVER_S if track.ends_at is None else track.ends_at - picture.now
-                whole = track.phase is PilotPhase.IDLE
-                free.append((track.pool, track.kind, slot.free, _floor(left_s, steps), whole))
     least = _least(picture)
     result = Shelves(Stock(least), Stock(least), Stock(least), Stock(least))
     result.free.add_all(free)
@@ -115,6 +124,10 @@ class Service:
         self.owners_limited = bool(rules.owners)
         self._fitted = sorted(key for key, entry in market.offers.items() if entry.offer.fitted)
         self._fixed: dict[tuple[PoolName, tuple[OfferKey, ...]], list[tuple[OpenOffer, Kind]]] = {}
+        self._latencies: dict[tuple[PoolName, tuple[OfferKey, ...]], int] = {}
+        self._on_their_way: dict[tuple[PoolName, tuple[OfferKey, ...]], int] = {}
+        self._flows = {flow.group: flow for flow in picture.flows}
+        self._pool_flows: dict[tuple[PoolName, int], int] = {}
 
     def kinds(self, demand: Demand) -> list[tuple[OpenOffer, Kind]]:
         """The kinds of pilot that fit, one per offer. Fixed offers are the same for all with equal `fits`."""
@@ -146,31 +159,62 @@ class Service:
         request = demand.shape.request.as_tuple()
         run_s = demand.run_s_max or self.rules.left_s_min
         plain = [kind for _, kind in kinds]
-        free = self.shelves.free.take(demand.pool, plain, request, jobs=demand.idle, run_s=run_s)
-        coming = self.shelves.coming.take(demand.pool, plain, request, jobs=demand.idle - free, run_s=run_s)
-        uncovered = demand.idle - free - coming
+        expected = 0 if wanted.held else self._expected(demand, kinds)
+        jobs = demand.idle + expected
+        free = self.shelves.free.take(demand.pool, plain, request, jobs=jobs, run_s=run_s)
+        coming = self.shelves.coming.take(demand.pool, plain, request, jobs=jobs - free, run_s=run_s)
+        uncovered = jobs - free - coming
         if uncovered:
             self.shelves.late.take(demand.pool, plain, request, jobs=uncovered, run_s=run_s)
         facts: tuple[Fact, ...] = (("idle", demand.idle), ("free", free), ("coming", coming))
-        stop = self._left_alone(wanted, kinds, uncovered)
+        if expected:
+            facts = (("idle", demand.idle), ("expected", expected), *facts[1:])
+        supply = Supply(expected, free, coming, uncovered)
+        stop = self._left_alone(wanted, kinds, supply)
         if stop is not None:
             held_back = uncovered if not wanted.held else 0
             return Served(wanted, Reason(stop, facts), uncovered=held_back)
-        return self._ask(wanted, kinds, facts, free=free, coming=coming)
+        return self._ask(wanted, kinds, facts, supply)
+
+    def _expected(self, demand: Demand, kinds: list[tuple[OpenOffer, Kind]]) -> int:
+        """Jobs that the policy wants to be ready for before they come, at the pace of the best open offer."""
+        flow = self._flows.get((demand.pool, demand.shape, demand.run_s_max))
+        if flow is None or not (flow.risen or flow.before):
+            return 0
+        latency_s = self._latency_s(demand, kinds)
+        now = self.picture.now
+        jobs = flow.arriving(now, latency_s)
+        if not jobs:
+            return 0
+        key = (demand.pool, latency_s)
+        if key not in self._pool_flows:
+            self._pool_flows[key] = sum(
+                each.arriving(now, latency_s) for each in self.picture.flows if each.pool == demand.pool
+            )
+        return self.policy.expected(Arriving(jobs, self._pool_flows[key]))
+
+    def _latency_s(self, demand: Demand, kinds: list[tuple[OpenOffer, Kind]]) -> int:
+        """How long a pilot takes to join at the best open offer; nothing where none is open or known."""
+        group = (demand.pool, demand.fits)
+        if group not in self._latencies:
+            open_ones = [entry for entry, _ in kinds if entry.closed is None]
+            best = max(open_ones, key=lambda entry: (entry.score, entry.offer.key), default=None)
+            self._latencies[group] = best.latency_s if best else 0
+        return self._latencies[group]
 
     def _left_alone(
-        self, wanted: Wanted, kinds: list[tuple[OpenOffer, Kind]], uncovered: int
+        self, wanted: Wanted, kinds: list[tuple[OpenOffer, Kind]], supply: Supply
     ) -> Because | None:
         demand = wanted.demand
         if wanted.held:
             return Because.HELD_DEMAND
-        if not demand.idle:
+        if not demand.idle and not supply.expected:
             return Because.NOTHING_WAITS
         if demand.pool in self.picture.blind_pools:
             return self.picture.blind_pools[demand.pool]
         if not kinds:
             return Because.NO_OFFER_FITS
-        if not uncovered:
+        if not supply.uncovered and not self.policy.beyond:
             return Because.COVERED
         if self.picture.snapshot.stopping:
             return Because.STOPPING
@@ -183,9 +227,7 @@ class Service:
         wanted: Wanted,
         kinds: list[tuple[OpenOffer, Kind]],
         facts: tuple[Fact, ...],
-        *,
-        free: int,
-        coming: int,
+        supply: Supply,
     ) -> Served:
         demand = wanted.demand
         request = demand.shape.request.as_tuple()
@@ -203,9 +245,13 @@ class Service:
         if first is None:
             told = (("run_s", demand.run_s_max or 0), ("slack_s", self.rules.slack_s))
             return Served(wanted, Reason(Because.NO_OFFER_LASTS, (*facts, *told)))
-        pressure = self.policy.pressure(self._need(demand, free, coming, first))
-        uncovered = demand.idle - free - coming
-        jobs = min(uncovered, max(0, pressure.waiting * first.jobs_each - coming))
+        need = self._need(demand, supply, first)
+        pressure = self.policy.pressure(need)
+        uncovered = supply.uncovered
+        if self.policy.beyond:
+            jobs = max(0, pressure.waiting - need.coming) * first.jobs_each
+        else:
+            jobs = min(uncovered, max(0, pressure.waiting * first.jobs_each - supply.coming))
         facts = (*facts, ("wanted", pressure.waiting), ("rule", pressure.rule))
         if not jobs:
             return Served(wanted, Reason(Because.ENOUGH_PRESSURE, facts), uncovered=uncovered)
@@ -217,7 +263,7 @@ class Service:
             facts = (*facts, ("beside_others", shared))
         facts = (*facts, ("asked", asked))
         reason = self._reason(demand, kinds, open_ones, left=left, facts=facts)
-        return Served(wanted, reason, asked, uncovered - (jobs - left))
+        return Served(wanted, reason, asked, max(0, uncovered - (jobs - left)))
 
     @staticmethod
     def _shut(kinds: list[tuple[OpenOffer, Kind]], request: Amounts, run_s: int) -> Candidate | None:
@@ -228,16 +274,31 @@ class Service:
                 return Candidate(entry, kind, each)
         return None
 
-    def _need(self, demand: Demand, free: int, coming: int, first: Candidate) -> Need:
+    def _need(self, demand: Demand, supply: Supply, first: Candidate) -> Need:
         oldest_s = 0 if demand.oldest_at is None else max(0, self.picture.now - demand.oldest_at)
+        each = first.jobs_each
         return Need(
-            idle=-(-(demand.idle - free) // first.jobs_each),
-            coming=-(-coming // first.jobs_each),
+            idle=-(-(demand.idle + supply.expected - supply.free) // each),
+            coming=-(-supply.coming // each),
+            free=-(-supply.free // each),
+            pending=self._pending(demand),
             idle_jobs=demand.idle,
             running_jobs=demand.running,
+            expected_jobs=supply.expected,
+            jobs_each=each,
             oldest_s=oldest_s,
             latency_s=first.entry.latency_s,
         )
+
+    def _pending(self, demand: Demand) -> int:
+        group = (demand.pool, demand.fits)
+        if group not in self._on_their_way:
+            self._on_their_way[group] = sum(
+                count
+                for (offer, _, pool, _, phase), count in self.picture.kinds.items()
+                if pool == demand.pool and offer in demand.fits and phase in COMING
+            )
+        return self._on_their_way[group]
 
     def _share_out(self, demand: Demand, candidates: list[Candidate], jobs: int) -> tuple[int, int]:
         """Pilots asked for and jobs left over. What room a new pilot has left serves the next shape."""

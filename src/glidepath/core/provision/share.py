@@ -7,6 +7,7 @@ weight, price, health and start latency, and no job is counted at two sites.
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from glidepath.core.because import Because
@@ -15,7 +16,8 @@ from glidepath.core.provision.health import Gate, gate, shrunk
 from glidepath.core.provision.memory import Health
 from glidepath.core.provision.offer import Kind, Limits, Offer, Rules, SiteRules
 from glidepath.core.provision.picture import Picture
-from glidepath.core.provision.pilot import COMING, PilotPhase, Track
+from glidepath.core.provision.pilot import COMING, PilotPhase
+from glidepath.core.provision.sight import Pause
 from glidepath.core.quantity import Instant, OfferKey, Owner, PoolName, SiteName
 
 UNLIMITED = 1 << 40
@@ -54,9 +56,9 @@ class Counts:
     live: int = 0
     pending: int = 0  # asked for and not yet joined
 
-    def add(self, track: Track) -> None:
-        self.live += 1
-        self.pending += track.phase in COMING
+    def add(self, live: int, pending: int) -> None:
+        self.live += live
+        self.pending += pending
 
 
 @dataclass(slots=True)
@@ -174,17 +176,19 @@ class Market:
 
 def market(picture: Picture, rules: Rules) -> Market:
     elapsed_s = 1 if picture.memory.at is None else max(1, picture.now - picture.memory.at)
-    by_offer: dict[str, Counts] = {}
-    by_site: dict[str, Counts] = {}
-    by_pool: dict[str, Counts] = {}
-    by_owner: dict[Owner, Counts] = {}
+    by_offer: defaultdict[str, Counts] = defaultdict(Counts)
+    by_site: defaultdict[str, Counts] = defaultdict(Counts)
+    by_pool: defaultdict[str, Counts] = defaultdict(Counts)
+    by_owner: defaultdict[Owner, Counts] = defaultdict(Counts)
     overall = Counts()
-    for track in picture.tracks:
-        by_offer.setdefault(track.offer, Counts()).add(track)
-        by_site.setdefault(track.site, Counts()).add(track)
-        by_pool.setdefault(track.pool, Counts()).add(track)
-        by_owner.setdefault(track.owner, Counts()).add(track)
-        overall.add(track)
+    # Pilots of a kind are counted together first: there are thousands of them and few kinds.
+    for (offer_key, site_name, pool, owner, phase), live in picture.kinds.items():
+        pending = live if phase in COMING else 0
+        by_offer[offer_key].add(live, pending)
+        by_site[site_name].add(live, pending)
+        by_pool[pool].add(live, pending)
+        by_owner[owner].add(live, pending)
+        overall.add(live, pending)
 
     def room(limits: Limits, counts: Counts | None) -> Room:
         counts = counts or Counts()
@@ -252,7 +256,9 @@ def _score(offer: Offer, health: Health, latency_s: int) -> int:
 def _probing(picture: Picture, rules: Rules) -> set[str]:
     """Offers and sites whose probe is under way: a pilot asked for since the breaker let one through."""
     probing: set[str] = set()
-    for track in picture.tracks:
+    if not any(health.retry_at is not None for health in picture.health.values()):
+        return probing
+    for track in picture.unfilled:
         if track.phase in COMING or track.phase is PilotPhase.UNKNOWN:
             for about in (track.offer, track.site):
                 health = picture.health.get(about)
@@ -263,9 +269,8 @@ def _probing(picture: Picture, rules: Rules) -> set[str]:
 
 def _close(entry: OpenOffer, picture: Picture, rules: Rules, probing: set[str]) -> None:
     """Why nothing, or only one pilot, is asked for here; the first reason that holds is the one told."""
-    site, offer, now = entry.site, entry.offer, picture.now
-    paused = {pause.about: pause for pause in picture.snapshot.pauses}
-    pause = paused.get(f"site:{site.name}") or paused.get(f"offer:{offer.key}")
+    site, now = entry.site, picture.now
+    pause = _pause(entry, picture.snapshot.pauses)
     closed = picture.closed_sites.get(site.name)
     if closed is not None:
         entry.closed, entry.why = closed, _unseen_facts(picture, site.name)
@@ -277,6 +282,13 @@ def _close(entry: OpenOffer, picture: Picture, rules: Rules, probing: set[str]) 
     else:
         _close_for_window(entry, picture, rules)
         _close_for_breaker(entry, picture, probing)
+
+
+def _pause(entry: OpenOffer, pauses: tuple[Pause, ...]) -> Pause | None:
+    if not pauses:
+        return None
+    paused = {pause.about: pause for pause in pauses}
+    return paused.get(f"site:{entry.site.name}") or paused.get(f"offer:{entry.offer.key}")
 
 
 def _unseen_facts(picture: Picture, site: SiteName) -> tuple[Fact, ...]:

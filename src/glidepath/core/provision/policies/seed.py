@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from glidepath.core.provision.pressure import Need, Pressure
+from glidepath.core.provision.pressure import Need, Pressure, Reactive
 
 
 @dataclass(frozen=True, slots=True)
-class Seed:
+class Seed(Reactive):
     nmin: int = 5
     divisor: int = 4
     name: str = "seed"
-    release_s: int | None = None
 
     def pressure(self, need: Need) -> Pressure:
         if need.idle < self.nmin:
@@ -29,6 +28,7 @@ class Seed:
 
 
 class _Kind:
+    CYCLE_S = 120
     # Five and four are the seed document's own constants.
     NUMBERS: Mapping[str, int] = {"nmin": 5, "divisor": 4}
 
