@@ -1,0 +1,34 @@
+"""`duplicate-effects`: something on the way repeats an act: at once, or after a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from glidepath.core.cycle import Outcome
+from glidepath.sim.fault import Fault
+
+# A proxy that repeats what it thinks was lost does so within its own time-out.
+AGAIN_S = (1, 60)
+
+
+class DuplicateEffects(Fault):
+    name = "duplicate-effects"
+    every = "act"
+    about = "an act reaches the site twice, the second time up to a minute later"
+
+    def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
+        outcome = go()
+        if self.hits():
+            if self.draw.random() < 0.5:
+                go()
+            else:
+                self.stage.world.after(self.draw.randint(*AGAIN_S), self._again, go)
+        return outcome
+
+    @staticmethod
+    def _again(go: Callable[[], Any]) -> None:
+        go()
+
+
+fault = DuplicateEffects

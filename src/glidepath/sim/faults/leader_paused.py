@@ -1,0 +1,23 @@
+"""`leader-paused`: the controller sleeps in the middle of acting, another takes over, and the first wakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from glidepath.core.cycle import Outcome
+from glidepath.sim.fault import Fault
+
+
+class LeaderPaused(Fault):
+    name = "leader-paused"
+    every = "act"
+    about = "the leader stalls before an act, another leads meanwhile, then the first goes on"
+
+    def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
+        if self.hits():
+            self.stage.supplant()
+        # The call that was under way still goes out: no lease can stop what is already on the wire.
+        return go()
+
+
+fault = LeaderPaused
