@@ -22,6 +22,7 @@ GROUPS = {
     "store": ["tests/store", "tests/journal"],
     "embedded": ["tests/embedded", "tests/backends"],
     "cli": ["tests/cli"],
+    "sim": ["tests/sim"],
     "whole": ["tests/whole"],
 }
 # Five times the budget: beyond that a hang is a hang, and the rest should still be run.

@@ -113,6 +113,17 @@ def test_a_group_that_was_not_kept_can_be_left_and_the_one_before_it_is_as_it_wa
     assert list(unchained([(1, body)])) == [a_cycle(1)]
 
 
+def test_a_keyframe_leaves_out_sites_that_are_gone_and_changes_keep_them_as_a_base() -> None:
+    group: Group | None = None
+    shown = []
+    for number in range(1, 4):
+        gone = {"sites": ()} if number > 1 else {}
+        cycle = a_cycle(number, a_pilot("a"), **gone)
+        group, _ = chained(group, a_moment(number), cycle, rules=RULES, keyframe_every=2)
+        shown.append(("snapshot.sites", "west", "1") in group.frame.parts)
+    assert shown == [True, True, False]
+
+
 @pytest.mark.parametrize(
     ("damaged", "body", "whole"),
     [
@@ -273,3 +284,41 @@ def test_cycles_that_come_while_others_are_read_do_no_harm(store: Store) -> None
     found += list(reading)
     assert found == written_ones[: len(found)]
     assert len(found) >= 4
+
+
+def test_an_empty_journal_has_no_entries(store: Store) -> None:
+    assert list(Journal(store).entries()) == []
+
+
+def test_damage_after_the_last_cycle_asked_for_is_not_met(store: Store) -> None:
+    written = kept_in(store)
+    with store.write() as connection:
+        connection.execute(update(schema.cycles).where(schema.cycles.c.cycle == 6).values(body=b"\xff" * 30))
+    assert list(Journal(store).entries(until_cycle=5)) == written[:5]
+
+
+def test_damaged_outcomes_name_their_cycle(store: Store) -> None:
+    written = kept_in(store)
+    with store.write() as connection:
+        connection.execute(
+            update(schema.cycles).where(schema.cycles.c.cycle == 5).values(outcomes=b"\xff" * 30)
+        )
+    found, said = until_damage(Journal(store).entries(), CycleDamaged)
+    assert (found, "cycle 5" in said) == (written[:4], True)
+
+
+def test_damaged_rules_are_a_damaged_journal(store: Store) -> None:
+    kept_in(store)
+    with store.write() as connection:
+        connection.execute(update(schema.rules).values(body=b"\xff" * 30))
+    found, _ = until_damage(Journal(store).entries(), CycleDamaged)
+    assert found == []
+
+
+def test_groups_that_were_removed_while_others_are_read_are_passed_over(store: Store) -> None:
+    journal = Journal(store, keyframe_every=3)
+    written = [keep(journal, number) for number in range(1, 11)]
+    reading = Journal(store).entries()
+    found = [next(reading)]
+    journal.prune(1e12, keep_s=0, keep_cycles_max=1)
+    assert [*found, *reading] == [*written[:3], written[9]]

@@ -36,6 +36,11 @@ NOUNS: dict[str, Entry] = {
     "explain": Entry("explain", "why a job waits, why a site got what it got, why a pilot came and left"),
     "journal": Entry("journal", "the cycles that are kept and what happened beside them", ("list", "events")),
     "replay": Entry("replay", "decide a kept cycle again and compare, with another policy if you like"),
+    "sim": Entry(
+        "sim",
+        "try policies and limits on made-up worlds in virtual time",
+        ("list", "run", "compare", "replay"),
+    ),
     "config": Entry("config", "check, show and explain the configuration", ("check", "show", "reference")),
     "doctor": Entry("doctor", "check everything that glidepath depends on, with a fix for each"),
 }

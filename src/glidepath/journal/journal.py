@@ -133,35 +133,41 @@ class Journal:
             return self._entry(connection, cycle)
 
     def entries(self, *, since_cycle: int = -1, until_cycle: int | None = None) -> Iterator[Entry]:
-        """Kept cycles in order, each decoded from the one before it; far cheaper than one by one."""
-        groups, cycles = schema.cycle_groups.c, schema.cycles.c
+        """Kept cycles in order, each decoded from the one before it; far cheaper than one by one.
+
+        Groups that are removed meanwhile are passed over.
+        """
+        groups = schema.cycle_groups.c
         with self.store.read() as connection:
-            firsts = (
-                connection.execute(select(groups.first_cycle).order_by(groups.first_cycle)).scalars().all()
-            )
-        for first, after in zip(firsts, [*firsts[1:], None], strict=True):
-            if (after is not None and after <= since_cycle + 1) or (until_cycle or first) < first:
-                continue
+            in_order = select(groups.first_cycle).order_by(groups.first_cycle)
+            firsts = connection.execute(in_order).scalars().all()
+        for place, first in enumerate(firsts):
+            after = firsts[place + 1] if place + 1 < len(firsts) else None
+            if (after is None or after > since_cycle + 1) and (until_cycle is None or first <= until_cycle):
+                yield from self._entries_of(first, since_cycle, until_cycle)
+
+    def _entries_of(self, first: int, since_cycle: int, until_cycle: int | None) -> Iterator[Entry]:
+        cycles = schema.cycles.c
+        query = select(schema.cycles).where(cycles.first_cycle == first).order_by(cycles.cycle)
+        if until_cycle is not None:
+            query = query.where(cycles.cycle <= until_cycle)
+        try:
             with self.store.read() as connection:
-                of_group = select(schema.cycles).where(cycles.first_cycle == first).order_by(cycles.cycle)
-                rows = connection.execute(of_group).all()
+                rows = connection.execute(query).all()
+                if not rows:
+                    return
                 version, boot_id, rules = self._of_group(connection, first)
-            try:
-                for row, cycle in zip(rows, unchained((r.cycle, r.body) for r in rows), strict=True):
-                    if row.cycle > since_cycle and (until_cycle is None or row.cycle <= until_cycle):
-                        moment, outcomes = _moment(row, boot_id), _outcomes(row.outcomes)
-                        yield Entry(
-                            row.cycle,
-                            moment,
-                            version,
-                            cycle.snapshot,
-                            cycle.memory,
-                            rules,
-                            cycle.plan,
-                            outcomes,
-                        )
-            except Malformed as error:
-                raise CycleDamaged(f"the journal `{self.store.shown}` is damaged: {error}") from error
+            wanted = [row for row in rows if row.cycle > since_cycle]
+            found = unchained(((row.cycle, row.body) for row in rows), since_cycle=since_cycle + 1)
+            for row, cycle in zip(wanted, found, strict=True):
+                moment, memory, plan = _moment(row, boot_id), cycle.memory, cycle.plan
+                try:
+                    outcomes = _outcomes(row.outcomes)
+                except Malformed as error:
+                    raise error.under(f"cycle {row.cycle}") from error
+                yield Entry(row.cycle, moment, version, cycle.snapshot, memory, rules, plan, outcomes)
+        except Malformed as error:
+            raise CycleDamaged(f"the journal `{self.store.shown}` is damaged: {error}") from error
 
     def headers(self, *, since_cycle: int = -1, limit: int = 100) -> tuple[Header, ...]:
         """Cycles after `since_cycle`, newest first."""

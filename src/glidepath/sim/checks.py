@@ -48,6 +48,7 @@ class Watch:
     deaths: list[str] = field(default_factory=list)
     asked: dict[PilotName, int] = field(default_factory=dict)  # in which cycle
     recorded: set[PilotName] = field(default_factory=set)
+    due: frozenset[str] = frozenset()  # sites and offers of which every plan has to speak
     told: int = 0  # of the world's own findings, so many were passed on
     watched: int = 0  # the last cycle that was watched to its end,
     doubts: int = 0  # and how many reads had failed or broken off until then
@@ -107,11 +108,11 @@ class Watch:
     def _explained(self, cycle: Turn, run: Run) -> None:
         """Explained: every shape that was seen, every site and every offer has a word said about it."""
         abouts = [decision.about for decision in cycle.plan.decisions]
-        said = set(abouts)
-        for site in run.rules.sites:
-            for about in (f"site:{site.name}", *(f"offer:{offer.key}" for offer in site.offers)):
-                if about not in said:
-                    self.breaks(run.cycles, f"explained: nothing is said about {about}")
+        if not self.due:
+            self.due = frozenset(f"site:{site.name}" for site in run.rules.sites)
+            self.due |= {f"offer:{offer.key}" for site in run.rules.sites for offer in site.offers}
+        for about in sorted(self.due.difference(abouts)):
+            self.breaks(run.cycles, f"explained: nothing is said about {about}")
         shapes = {
             (demand.pool, demand.shape, demand.run_s_max)
             for *_, sight in cycle.snapshot.demand
@@ -133,7 +134,8 @@ class Watch:
     def _paced(self, cycle: Turn, run: Run) -> None:
         """Rate: creates per cycle and per second stay within each site's limit, and a breaker holds."""
         sent: Counter[SiteName] = Counter()
-        healths = {health.about: health for health in cycle.memory.health}
+        # Of a plan that could not be written the memory is the one before it, and may not know of a join.
+        healths = {h.about: h for h in cycle.memory.health if cycle.memory.cycle == cycle.plan.cycle}
         before = run.life.memory.at
         elapsed_s = 1 if before is None else max(1, cycle.plan.at - before)
         for action in cycle.plan.actions:

@@ -175,15 +175,19 @@ class Run:
     def _sample(self) -> None:
         """What the world looks like, as no controller can see it."""
         world, ledger = self.world, self.world.ledger
-        waiting = running = claimed = joined = 0
+        waiting = running = claimed = joined = needed = wanted = 0
         for pool in world.pools.values():
             for queue in pool.queues:
                 waiting += queue.idle
                 running += queue.running
+                for group in queue.groups.values():
+                    each = world.jobs_each(group.shape)
+                    needed += -(-len(group.waiting) // each)
+                    wanted += -(-(len(group.waiting) + group.running) // each)
             claimed += pool.claimed
             joined += len(pool.slots)
         coming, unclaimed = ledger.live["overall"] - joined, joined - claimed
-        ledger.overshoot = max(ledger.overshoot, coming + unclaimed - waiting)
+        ledger.overshoot = max(ledger.overshoot, coming + unclaimed - needed)
         ledger.sample(
             world.now - START,
             waiting=waiting,
@@ -191,7 +195,7 @@ class Run:
             coming=coming,
             unclaimed=unclaimed,
             claimed=claimed,
-            wanted=waiting + running,
+            wanted=wanted,
         )
 
 

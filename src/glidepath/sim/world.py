@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from glidepath.core.cycle import Done, Outcome, Refused
-from glidepath.core.provision.offer import Rules
+from glidepath.core.provision.offer import Rules, kind_for
 from glidepath.core.provision.pilot import PilotSpec, SitePilot, SiteState, Slot, Target
-from glidepath.core.provision.supply import fits, less
-from glidepath.core.quantity import Instant, NodeName, PilotName, PoolName, Resources, SiteName
+from glidepath.core.provision.supply import copies, fits, less
+from glidepath.core.quantity import Instant, NodeName, PilotName, PoolName, Resources, Shape, SiteName
 from glidepath.sim.arrival import Arrival
 from glidepath.sim.ledger import Ledger
 from glidepath.sim.place import Behaviour, Matching
@@ -78,6 +78,7 @@ class World:
         self._next = next(self._arrivals, None)
         self._events: list[tuple[int, int, Callable[[Any], None], Any]] = []
         self._number = 0
+        self._each: dict[Shape, int] = {}
         self.deadly_owners: set[str] = set()  # whose jobs kill the pilot they run on
         self.starts: Callable[[SimPilot], None] = lambda pilot: None  # a last word on each start, for faults
         for pool in self.pools.values():
@@ -119,6 +120,14 @@ class World:
     @property
     def jobs_left(self) -> int:
         return sum(queue.idle + queue.running for pool in self.pools.values() for queue in pool.queues)
+
+    def jobs_each(self, shape: Shape) -> int:
+        """How many such jobs the largest pilot that could be asked for holds; one where none fits."""
+        if shape not in self._each:
+            sizes = [offer.size for offer in self.ledger.offers.values() if kind_for(offer, shape)]
+            request = shape.request.as_tuple()
+            self._each[shape] = max([1, *(copies(request, size.as_tuple()) for size in sizes)])
+        return self._each[shape]
 
     @property
     def waiting(self) -> int:

@@ -15,7 +15,7 @@ from glidepath.core.provision.offer import Rules, SiteRules
 from glidepath.core.provision.phase import advanced, phase_by_slot, phase_of
 from glidepath.core.provision.pilot import ENDED, JOINED, PilotPhase, SitePilot, SiteState, Slot, Track
 from glidepath.core.provision.sight import SiteListing
-from glidepath.core.quantity import Instant, PoolName, SiteName
+from glidepath.core.quantity import Instant, PilotName, PoolName, SiteName
 
 P = PilotPhase
 # A pilot past its lifetime gets this long to be seen ending; sites grant about as much themselves.
@@ -28,7 +28,9 @@ LEFT_UNJOINED = "it ended without joining the pool"
 class Books:
     def __init__(self, now: Instant, memory: Memory, rules: Rules) -> None:
         self.now = now
+        self.memory_tracks = memory.tracks
         self.before = {track.name: track for track in memory.tracks}
+        self._names: set[PilotName] | None = None
         self.cleared = dict(memory.cleared)
         self.sites = {site.name: site for site in rules.sites}
         self.offers = rules.offers()
@@ -60,7 +62,7 @@ class Books:
             old = before.pop(name, None)
             slot = heard.get(name)
             if old is None:
-                if not self._old_news(pilot):
+                if not self._met(name) and not self._old_news(pilot):
                     self._adopt(site, pilot, slot)
             elif slot is not None and _as_before(old, pilot, slot):
                 tracks.append(old)
@@ -73,6 +75,14 @@ class Books:
     def _keep(self, track: Track) -> None:
         self.tracks.append(track)
         self.unfilled.append(track)
+
+    def _met(self, name: PilotName) -> bool:
+        """Whether a listing of this look has named it already: named twice, it is one pilot all the same."""
+        if self._names is None:
+            self._names = {track.name for track in self.memory_tracks}
+        found = name in self._names
+        self._names.add(name)
+        return found
 
     def _old_news(self, pilot: SitePilot) -> bool:
         """Of a pilot that was closed already; unless it has done something since, and then it is alive."""

@@ -65,6 +65,8 @@ def flowed(
             continue
         after.append(_next(flow, demand.idle, now))
     for flow in old.values():
+        if flow.pool not in known and flow.pool not in unseen:
+            continue
         # Nothing of the group is left; its rate is forgotten when it has run dry.
         still = flow if flow.pool in unseen else _next(flow, 0, now)
         if still.risen or still.before or flow.pool in unseen:

@@ -87,7 +87,7 @@ def look(snapshot: Snapshot, memory: Memory, rules: Rules) -> Picture:
     books.settle_unlisted(open_sites, heard, pools_seen)
     held, wanted, held_pools = _demand(snapshot, memory, pools)
     fresh = [each.demand for each in wanted if not each.held]
-    known = {each.pool for each in memory.held if now - each.at <= SPAN_S}
+    known = _compared(snapshot, memory)
     flows = flowed(memory.flows, fresh, now, unseen=held_pools, known=known)
     blind = {pool: Because.POOL_UNSEEN for pool in pools if slots_seen.get(pool) is None}
     return Picture(
@@ -109,6 +109,18 @@ def look(snapshot: Snapshot, memory: Memory, rules: Rules) -> Picture:
         flows=flows,
         unproven=_unproven(memory, rules, open_sites),
     )
+
+
+def _compared(snapshot: Snapshot, memory: Memory) -> set[PoolName]:
+    """Pools of which every source was seen not long ago: a source that is new, or was silent for long, brings
+    a backlog that did not arrive just now."""
+    last = {(held.pool, held.source): held.at for held in memory.held}
+    fresh: dict[PoolName, bool] = {}
+    for pool, source, _ in snapshot.demand:
+        at = last.get((pool, source))
+        recent = at is not None and snapshot.now - at <= SPAN_S
+        fresh[pool] = fresh.get(pool, True) and recent
+    return {pool for pool, recent in fresh.items() if recent}
 
 
 def _unproven(memory: Memory, rules: Rules, open_sites: frozenset[SiteName]) -> tuple[SiteName, ...]:

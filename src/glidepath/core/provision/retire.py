@@ -118,9 +118,11 @@ def _offer_gone(going: Retirement) -> None:
     ]
     for offer in sorted({track.offer for track in gone}):
         tracks = [track for track in gone if track.offer == offer]
+        pending = [t for t in tracks if t.phase is P.PENDING and going.settled(t)]
+        idle = [t for t in tracks if t.phase is P.IDLE]
         reason = Reason(Because.OFFER_GONE, (("pilots", len(tracks)),))
-        going.withdraw(f"offer:{offer}", reason, [t for t in tracks if t.phase is P.PENDING])
-        going.drain(f"offer:{offer}", reason, [t for t in tracks if t.phase is P.IDLE])
+        going.withdraw(f"offer:{offer}", reason, pending)
+        going.drain(f"offer:{offer}", reason, idle)
 
 
 def _overdue(going: Retirement) -> None:
@@ -131,7 +133,7 @@ def _overdue(going: Retirement) -> None:
             pending.setdefault(track.site, []).append(track)
     for site in going.rules.sites:
         late = overdue(pending.get(site.name, ()), now=now, pending_s_max=site.pending_s_max)
-        tracks = [track for track in late if going.stays(track)]
+        tracks = [track for track in late if going.stays(track) and going.settled(track)]
         if tracks:
             oldest_s = max(now - track.asked_at for track in tracks)
             facts = (("pilots", len(tracks)), ("oldest_s", oldest_s), ("pending_s_max", site.pending_s_max))
