@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types unit real bench lock docs soak clean
+.PHONY: help run test lint types unit real bench lock docs soak mutants clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ real: $(STAMP) ## only the tests that start real servers
 
 soak: $(STAMP) ## long randomised runs
 	@$(BIN)/python -m tests.soak
+
+mutants: $(STAMP) ## plant mistakes into the core; every one must be noticed by a test
+	@$(BIN)/python -m tests.mutants
 
 bench: $(STAMP) ## every measurement of bench/README.md
 	@$(BIN)/python -m bench

@@ -37,7 +37,6 @@ from glidepath.core.provision.pilot import (
     SiteState,
     Submit,
     Withdraw,
-    WriteOff,
 )
 from glidepath.core.provision.policies.steady import Steady
 from glidepath.core.provision.retire import settled
@@ -119,13 +118,17 @@ def test_a_pilot_that_has_ended_and_is_not_cleared_yet_takes_no_room_of_a_limit(
     assert (asked(plan), [type(a) for a in plan.actions]) == ({"west/a": 1}, [Submit])
 
 
-@pytest.mark.parametrize("age_s", [0, 119, 120])
-def test_what_its_site_does_not_list_is_written_off_whatever_its_age(age_s: int) -> None:
-    """Nothing is given up at the site by that: it has given up the name itself."""
+@pytest.mark.parametrize("age_s", [0, 119])
+def test_what_ended_and_is_missing_from_a_listing_is_cleared_all_the_same_when_its_time_has_come(
+    age_s: int,
+) -> None:
+    """The listing may be an old one; clearing what is gone does nothing."""
     _, mem = after(snapshot(pilots={"west": (asked_ago(age_s, state=SiteState.ENDED),)}), memory(), KEPT)
-    assert [t.phase for t in mem.tracks] == ([P.DONE] if age_s < REPEAT_S else [])
+    assert [t.phase for t in mem.tracks] == [P.DONE]
     plan, _ = after(later(snapshot(), 0), mem, KEPT)
-    assert [type(a) for a in plan.actions] == ([WriteOff] if age_s < REPEAT_S else [])
+    assert plan.actions == ()
+    plan, _ = after(later(snapshot(), REPEAT_S), mem, KEPT)
+    assert [type(a) for a in plan.actions] == [Clear]
 
 
 WINDOW = Window(SiteName("west"), Instant(NOW + 60), Instant(NOW + 9000), "psu")

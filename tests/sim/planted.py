@@ -242,7 +242,7 @@ class ReleasesBlindly(Provisioner):
 
 
 @planted("once", itself="once", weather="dying")
-class NamesByProcess(Provisioner):
+class NamesByLife(Provisioner):
     """Pilots are numbered from one in each life of the program, so a restart gives out old names."""
 
     def __init__(self, *given: Any) -> None:

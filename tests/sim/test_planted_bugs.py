@@ -24,7 +24,7 @@ ITSELF = "the controller caught itself"
 def found(bug: Planted, shell: type[Provisioner], seed: int) -> tuple[str, ...]:
     """All that was noticed: promises broken, jobs never served, plans that replay otherwise."""
     kept = Encoded()
-    run = simulated(bug.scenario(seed), seed, cycles=CYCLES, keeps=kept, shell=shell)
+    run = simulated(bug.scenario(seed), seed, cycles=CYCLES, keeps=kept, provisioner=shell)
     if run.broken:
         return run.broken
     left = (f"isolation: {run.left} jobs were never served",) if run.left else ()

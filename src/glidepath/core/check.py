@@ -58,7 +58,8 @@ def _caps(picture: Picture, rules: Rules, submits: list[Submit]) -> list[Breach]
     for (site_name, offer_key, pool, owner, phase), count in counts.items():
         for scope in _scopes(site_name, offer_key, pool, owner):
             live[scope] += count
-            pending[scope] += count if phase in COMING else 0
+            # What is unknown may be in a site's queue still.
+            pending[scope] += count if phase in COMING or phase is PilotPhase.UNKNOWN else 0
     for submit in submits:
         for scope in _scopes(submit.site, submit.offer, submit.pool, submit.owner):
             asked[scope] += len(submit.names)

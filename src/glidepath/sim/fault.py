@@ -53,8 +53,8 @@ class Stage(Protocol):
 
     world: World
 
-    def supplant(self) -> None:
-        """Another leader takes over and works while this one sleeps."""
+    def supplant(self) -> bool:
+        """Another leader takes over and works while this one sleeps; false when one sleeps already."""
         ...
 
     def reboot(self, wall_error_s: int) -> None:

@@ -131,6 +131,8 @@ class _Writer:
         group, body = chained(self._group, moment, cycle, rules=rules, level=LEVEL)
         self._group = None
         self.kept.keep(plan.cycle, group.first_cycle, body, (moment, rules))
+        if not plan.actions:
+            self.kept.acted(plan.cycle, ())  # Nothing to do is done already, as the journal has it.
         self._group = group
 
     def acted(self, cycle: int, outcomes: tuple[Did, ...]) -> None:

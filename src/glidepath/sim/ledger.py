@@ -31,6 +31,7 @@ class Ledger:
     busy_s: int = 0  # pilot seconds: a pilot that is half claimed counts half
     waste_s: Counter[str] = field(default_factory=Counter)
     live: Counter[str] = field(default_factory=Counter)
+    pending: Counter[str] = field(default_factory=Counter)  # not joined yet
     limits: dict[str, Limits] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
     broken_count: int = 0
@@ -59,17 +60,28 @@ class Ledger:
         self.asked += 1
         for scope in _scopes(pilot.spec):
             self.live[scope] += 1
+            self.pending[scope] += 1
             limits = self.limits.get(scope)
             if limits is None and scope.startswith("owner ") and pilot.spec.owner:
                 limits = self.everyone
-            if limits and limits.live_max is not None and self.live[scope] > limits.live_max:
+            if limits is None:
+                continue
+            if limits.live_max is not None and self.live[scope] > limits.live_max:
                 self.breaks(f"cap: {scope} has {self.live[scope]} live pilots, live_max is {limits.live_max}")
+            if limits.pending_max is not None and self.pending[scope] > limits.pending_max:
+                count = self.pending[scope]
+                self.breaks(f"cap: {scope} has {count} pending pilots, pending_max is {limits.pending_max}")
+
+    def joined(self, pilot: SimPilot) -> None:
+        for scope in _scopes(pilot.spec):
+            self.pending[scope] -= 1
 
     def left(self, pilot: SimPilot, now: int, cause: str) -> None:
         """A pilot is over; `cause` is what its hours before joining are booked under."""
         pilot.count(now)
         for scope in _scopes(pilot.spec):
             self.live[scope] -= 1
+            self.pending[scope] -= pilot.joined_at is None
         size_milli = max(1, pilot.spec.size.cpu_milli)
         until = pilot.joined_at if pilot.joined_at is not None else now
         self.waste_s[cause if pilot.joined_at is None else "starting"] += until - pilot.asked_at

@@ -63,7 +63,7 @@ class Machine:
 
 
 class Run:
-    """`shell` is the provisioner of production; tests put one with a planted bug in its place."""
+    """`provisioner` is the provisioner of production; tests put one with a planted bug in its place."""
 
     def __init__(
         self,
@@ -74,14 +74,14 @@ class Run:
         seed: int = 0,
         rates: Mapping[str, int] | None = None,
         keeps: Keeps | None = None,
-        shell: type[Provisioner] = Provisioner,
+        provisioner: type[Provisioner] = Provisioner,
     ) -> None:
         self.world = world
         self.rules = rules
         self.policy = policy
         self.seed = seed
         self.keeps: Keeps = keeps or InMemory()
-        self.shell = shell
+        self.provisioner = provisioner
         self.watch = Watch()
         self.cycles = 0
         self.crashes = 0
@@ -103,9 +103,9 @@ class Run:
         self.machine.wall_error_s = wall_error_s
         self.life = self._born()
 
-    def supplant(self) -> None:
+    def supplant(self) -> bool:
         if self._supplanted:
-            return  # One sleeper at a time: it is asleep and cannot fall asleep again.
+            return False  # One sleeper at a time: it is asleep and cannot fall asleep again.
         self._supplanted = True
         try:
             self.life = self._born()
@@ -113,6 +113,7 @@ class Run:
                 self._turn()
         finally:
             self._supplanted = False
+        return True
 
     # Lives
 
@@ -139,7 +140,7 @@ class Run:
             ours=lambda: self.life.number == number,
             sleep=lambda _: None,
         )
-        return Life(number, clock, memory, self.shell(doors, self.rules, self.policy), keep)
+        return Life(number, clock, memory, self.provisioner(doors, self.rules, self.policy), keep)
 
     def _submitted(self, name: PilotName) -> None:
         self.watch.submitted(name, self.cycles)

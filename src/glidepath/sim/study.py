@@ -52,14 +52,14 @@ def simulated(
     cycles: int | None = None,
     cycles_min: int = 0,
     keeps: Keeps | None = None,
-    shell: type[Provisioner] = Provisioner,
+    provisioner: type[Provisioner] = Provisioner,
     progress: Progress = lambda cycles, part: None,
 ) -> Finished:
     """`cycles` is how many are run before the faults stop; by default until the last job has come.
 
     At least `cycles_min` are run in all, also when everything has been served before.
     """
-    run = started(scenario, seed, policy=policy, cycle_s=cycle_s, keeps=keeps, shell=shell)
+    run = started(scenario, seed, policy=policy, cycle_s=cycle_s, keeps=keeps, provisioner=provisioner)
     world, watch = run.world, run.watch
     with _little_garbage():
         while (world.more_to_come or scenario.rates) and run.cycles < (cycles or CYCLES_MAX):
@@ -89,12 +89,18 @@ def started(
     policy: PolicyRule | None = None,
     cycle_s: int | None = None,
     keeps: Keeps | None = None,
-    shell: type[Provisioner] = Provisioner,
+    provisioner: type[Provisioner] = Provisioner,
 ) -> Run:
     rules = rules_under(scenario.rules, policy, cycle_s)
     world = World(seed, rules, scenario.workload.arrivals(seed), sites=scenario.sites, pools=scenario.pools)
     return Run(
-        world, rules, policy_of(rules.policy), seed=seed, rates=scenario.rates, keeps=keeps, shell=shell
+        world,
+        rules,
+        policy_of(rules.policy),
+        seed=seed,
+        rates=scenario.rates,
+        keeps=keeps,
+        provisioner=provisioner,
     )
 
 

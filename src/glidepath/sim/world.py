@@ -203,7 +203,7 @@ class World:
             # It takes the pilot with it; after that it is gone, as a job that was held would be.
             self.end(pilot, SiteState.FAILED, "killed by a job")
             return
-        elif pilot.spec.name in self.pools[job.pool].open and self.pools[job.pool].matching.reuse:
+        elif self.pools[job.pool].matching.reuse and not pilot.draining:
             self._reuse(pilot, job, queue)
         if not pilot.jobs:
             self._idle(pilot)
@@ -287,6 +287,7 @@ class World:
             self.end(pilot, SiteState.FAILED, "it never came up")
             return
         pilot.joined_at = pilot.counted_at = self.now
+        self.ledger.joined(pilot)
         self.after(max(0, (pilot.ends_at or 0) - self.now), self._expire, pilot)
         self._idle(pilot)
         self._show_slot(pilot)

@@ -188,8 +188,9 @@ class Books:
     def _settle_missing(self, old: Track) -> None:
         rules = self.sites[old.site]
         if old.phase in ENDED:
-            # It had ended and its site has forgotten it: only the statistics are left to keep.
-            self.lost.append((old, old.leaving or old.note or old.phase.value, Because.ENDED, False))
+            # It had ended, and this listing does not have it. That may be an old listing: it is cleared all
+            # the same, which does nothing where nothing is left.
+            self.lost.append((old, old.leaving or old.note or old.phase.value, Because.ENDED, True))
         elif old.phase is P.EXPECTED:
             if self.now - old.asked_at > rules.appear_s_max:
                 waited_s = self.now - old.asked_at

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from glidepath.core.because import Because
@@ -119,7 +120,7 @@ class Market:
     owner_default: Limits | None
     owner_counts: dict[Owner, Counts]
     elapsed_s: int
-    unproven: tuple[SiteName, ...]
+    hidden: int | None  # pilots that may be at sites never seen; None: nobody can say how many
     asks: dict[tuple[PoolName, Kind, Owner], int] = field(default_factory=dict)
 
     def owner_room(self, owner: Owner) -> Room | None:
@@ -127,9 +128,7 @@ class Market:
         if room is None and self.owner_default is not None and owner:
             counts = self.owner_counts.get(owner) or Counts()
             room = Room.under(self.owner_default, counts.live, counts.pending, self.elapsed_s)
-            if self.unproven and (self.owner_default.live_max or self.owner_default.pending_max):
-                room.left = 0
-            self.owners[owner] = room
+            self.owners[owner] = _behind(room, self.owner_default, self.hidden)
         return room
 
     def ask(self, pool: PoolName, owner: Owner, candidates: list[Candidate], jobs: int) -> list[Given]:
@@ -183,24 +182,23 @@ def market(picture: Picture, rules: Rules) -> Market:
     overall = Counts()
     # Pilots of a kind are counted together first: there are thousands of them and few kinds.
     for (offer_key, site_name, pool, owner, phase), live in picture.kinds.items():
-        pending = live if phase in COMING else 0
+        # What is unknown may be in a site's queue still.
+        pending = live if phase in COMING or phase is PilotPhase.UNKNOWN else 0
         by_offer[offer_key].add(live, pending)
         by_site[site_name].add(live, pending)
         by_pool[pool].add(live, pending)
         by_owner[owner].add(live, pending)
         overall.add(live, pending)
 
+    hidden = _hidden(picture, rules, by_site)
+
     def room(limits: Limits, counts: Counts | None) -> Room:
         counts = counts or Counts()
         return Room.under(limits, counts.live, counts.pending, elapsed_s)
 
     def wide_room(limits: Limits, counts: Counts | None) -> Room:
-        """Of a limit that spans sites: nothing while pilots may be at a site that was never seen."""
-        found = room(limits, counts)
-        counted = limits.live_max is not None or limits.pending_max is not None
-        if counted and picture.unproven:
-            found.left = 0
-        return found
+        """Of a limit that spans sites: less by the pilots that may be at a site that was never seen."""
+        return _behind(room(limits, counts), limits, hidden)
 
     probing = _probing(picture, rules)
     offers: dict[OfferKey, OpenOffer] = {}
@@ -224,8 +222,29 @@ def market(picture: Picture, rules: Rules) -> Market:
         owner_default=default,
         owner_counts=by_owner,
         elapsed_s=elapsed_s,
-        unproven=picture.unproven,
+        hidden=hidden,
     )
+
+
+def _hidden(picture: Picture, rules: Rules, by_site: Mapping[str, Counts]) -> int | None:
+    """How many pilots of a forgotten life can be at sites that were not seen since, by their own limits."""
+    total = 0
+    for site in rules.sites:
+        if site.name in picture.unproven:
+            of_offers = [offer.limits.live_max for offer in site.offers]
+            bounds = [] if site.limits.live_max is None else [site.limits.live_max]
+            if None not in of_offers:
+                bounds.append(sum(bound or 0 for bound in of_offers))
+            if not bounds:
+                return None
+            total += max(0, min(bounds) - by_site[site.name].live)
+    return total
+
+
+def _behind(room: Room, limits: Limits, hidden: int | None) -> Room:
+    if limits.live_max is not None or limits.pending_max is not None:
+        room.left = 0 if hidden is None else max(0, room.left - hidden)
+    return room
 
 
 def _open_offer(picture: Picture, site: SiteRules, offer: Offer, *, room: Room, site_room: Room) -> OpenOffer:

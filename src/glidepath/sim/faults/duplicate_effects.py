@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from glidepath.core.cycle import Outcome
+from glidepath.core.cycle import Done, Outcome
 from glidepath.sim.fault import Fault
 
 # A proxy that repeats what it thinks was lost does so within its own time-out.
@@ -19,7 +19,8 @@ class DuplicateEffects(Fault):
 
     def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
         outcome = go()
-        if self.hits():
+        # Only what took effect: nothing on the way repeats what was answered with a refusal.
+        if isinstance(outcome, Done) and self.hits():
             if self.draw.random() < 0.5:
                 go()
             else:

@@ -14,22 +14,21 @@ STALE_S_MAX = 60
 class StaleLists(Fault):
     name = "stale-lists"
     every = "listing"
-    about = "a site lists its pilots as they were up to a minute ago"
+    about = "a site lists its pilots as they were up to a minute ago, even before the last answer"
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._last: dict[str, tuple[int, Any]] = {}
+        self._kept: dict[str, list[tuple[int, Any]]] = {}
 
     def read(self, door: str, go: Callable[[], Any]) -> Any:
         answer = go()
         if not door.startswith("list "):
             return answer
         now = self.stage.world.now
-        at, old = self._last.get(door, (now, answer))
-        if now - at <= STALE_S_MAX and old is not answer and self.hits():
-            return old
-        self._last[door] = (now, answer)
-        return answer
+        kept = [(at, old) for at, old in self._kept.get(door, ()) if now - at <= STALE_S_MAX]
+        older = [old for _, old in kept if old is not answer]
+        self._kept[door] = [*kept, (now, answer)]
+        return self.draw.choice(older) if older and self.hits() else answer
 
 
 fault = StaleLists

@@ -1,0 +1,102 @@
+"""Doubt counts against limits: pilots that are unknown, sites that were never seen, names told twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.builders import (
+    NOW,
+    POOL,
+    asked,
+    demand,
+    listed,
+    memory,
+    offer,
+    picture_of,
+    plan_of,
+    rules,
+    site,
+    snapshot,
+)
+from glidepath.core.check import check
+from glidepath.core.cycle import Unseen
+from glidepath.core.provision.memory import Memory
+from glidepath.core.provision.offer import Limits, PoolRules
+from glidepath.core.provision.pilot import PilotPhase, SiteState, Submit, Track
+from glidepath.core.quantity import Instant, OfferKey, PilotName, Resources, SiteName
+
+
+def pending(name: str) -> Track:
+    return Track(
+        name=PilotName(name),
+        site=SiteName("west"),
+        offer=OfferKey("west/a"),
+        pool=POOL,
+        size=Resources(1000, 1024, 100_000),
+        phase=PilotPhase.PENDING,
+        since=Instant(NOW - 20),
+        asked_at=Instant(NOW - 20),
+    )
+
+
+def test_what_is_missing_from_a_listing_may_still_be_pending_and_counts_as_such() -> None:
+    under = rules(site("west", offer(limits=Limits(pending_max=3))))
+    mem = memory(tracks=(pending("p1"), pending("p2")))
+    plan = plan_of(snapshot((demand(10),), {"west": ()}), mem, under)
+    assert asked(plan) == {"west/a": 1}
+
+
+def test_the_check_counts_it_too() -> None:
+    under = rules(site("west", offer(limits=Limits(pending_max=3))))
+    free = rules(site("west", offer()))
+    mem = memory(tracks=(pending("p1"), pending("p2")))
+    picture = picture_of(snapshot((demand(10),), {"west": ()}), mem, under)
+    unlimited = plan_of(picture.snapshot, mem, free)
+    assert sum(len(a.names) for a in unlimited.actions if isinstance(a, Submit)) > 1
+    assert [breach.invariant for breach in check(picture, under, unlimited)] == ["cap"]
+
+
+@pytest.mark.parametrize(
+    ("east", "expected"),
+    [
+        ({"limits": Limits(live_max=6)}, 4),  # At most six can be hidden there.
+        ({"offers": (3,)}, 7),
+        ({"limits": Limits(live_max=6), "offers": (3,)}, 7),
+        ({"limits": Limits(live_max=20)}, 0),
+        ({}, 0),  # Nobody can say how many are there.
+    ],
+)
+def test_a_site_that_was_never_seen_takes_only_what_it_can_have_from_limits_that_span_sites(
+    east: dict[str, object], expected: int
+) -> None:
+    bounds = east.pop("offers", (None,))
+    assert isinstance(bounds, tuple)
+    offers = [offer("east", f"o{n}", limits=Limits(live_max=bound)) for n, bound in enumerate(bounds)]
+    under = rules(
+        site("east", *offers, **east),
+        site("west"),
+        pools=(PoolRules(POOL, Limits(live_max=10)),),
+    )
+    seen = snapshot((demand(50),), {"west": (), "east": Unseen(Instant(NOW - 60), "no answer")})
+    newborn = Memory("new", Instant(NOW - 1))
+    plan = plan_of(seen, newborn, under)
+    assert sum(asked(plan).values()) == expected
+
+
+def test_a_pilot_that_a_listing_names_twice_is_one_pilot() -> None:
+    twice = (listed("p1", SiteState.PENDING), listed("p1", SiteState.PENDING))
+    for mem in (memory(), memory(tracks=(pending("p1"),))):
+        picture = picture_of(snapshot((demand(1),), {"west": twice}), mem)
+        assert [track.name for track in picture.tracks] == ["p1"]
+
+
+def test_a_source_that_was_silent_for_long_brings_a_backlog_and_no_arrivals() -> None:
+    known = picture_of(snapshot((demand(5),)), memory())
+    assert [flow.risen for flow in known.flows] == [0]
+    later = replace(known.memory, held=known.held, flows=known.flows, at=NOW)
+    after_hours = snapshot((demand(900),), now=Instant(NOW + 3 * 3600))
+    assert [flow.risen for flow in picture_of(after_hours, later).flows] == [0]
+    soon = snapshot((demand(9),), now=Instant(NOW + 60))
+    assert [flow.risen for flow in picture_of(soon, later).flows] == [4]
