@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bench import decide, embedded, journal, startup
+from bench import decide, embedded, journal, policies, startup, storms, trace
 
 
 def main() -> int:
@@ -14,6 +14,9 @@ def main() -> int:
         ("journal", journal),
         ("startup", startup),
         ("embedded", embedded),
+        ("storms", storms),
+        ("trace", trace),
+        ("policies", policies),  # The longest by far: about an hour and a half on two cores.
     ):
         print(f"\n== {name}", flush=True)
         codes[name] = measure.main([])
