@@ -18,6 +18,7 @@ from core.builders import (
     plan_of,
     rules,
     site,
+    slot,
     snapshot,
 )
 from glidepath.core.check import check
@@ -25,6 +26,7 @@ from glidepath.core.cycle import Unseen
 from glidepath.core.provision.memory import Memory
 from glidepath.core.provision.offer import Limits, PoolRules
 from glidepath.core.provision.pilot import PilotPhase, SiteState, Submit, Track
+from glidepath.core.provision.remember import remember
 from glidepath.core.quantity import Instant, OfferKey, PilotName, Resources, SiteName
 
 
@@ -100,3 +102,17 @@ def test_a_source_that_was_silent_for_long_brings_a_backlog_and_no_arrivals() ->
     assert [flow.risen for flow in picture_of(after_hours, later).flows] == [0]
     soon = snapshot((demand(9),), now=Instant(NOW + 60))
     assert [flow.risen for flow in picture_of(soon, later).flows] == [4]
+
+
+def test_a_pilot_that_its_pool_hears_of_is_not_missing_and_the_count_begins_anew() -> None:
+    under = rules(site("west", missing_s_max=300))
+    joined = replace(pending("p1"), phase=PilotPhase.IDLE, joined_at=Instant(NOW - 20))
+    mem = memory(tracks=(joined,))
+    now, heard_at = NOW, 290
+    for age_s, heard in ((0, False), (heard_at, True), (heard_at + 20, False)):
+        now = Instant(NOW + age_s)
+        seen = snapshot(pilots={"west": ()}, slots=(slot("p1", jobs_run=2),) if heard else (), now=now)
+        picture = picture_of(seen, mem, under)
+        assert [track.name for track in picture.tracks] == ["p1"], f"written off after {age_s} s"
+        mem = remember(picture, plan_of(seen, mem, under), (), under)
+    assert (mem.tracks[0].missing_since, mem.tracks[0].jobs_run) == (now, 2)

@@ -81,20 +81,24 @@ def told(found: tuple[Breach, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("pending", "busy", "count", "expected"),
+    ("pending", "unknown", "busy", "count", "expected"),
     [
-        (1, 0, 1, []),
-        (1, 0, 2, ["site west: pending_max 2 exceeded by 1"]),
-        (0, 2, 2, []),
-        (2, 1, 3, ["site west: pending_max 2 exceeded by 3"]),
+        (1, 0, 0, 1, []),
+        (1, 0, 0, 2, ["site west: pending_max 2 exceeded by 1"]),
+        (0, 1, 0, 1, []),
+        (0, 1, 0, 2, ["site west: pending_max 2 exceeded by 1"]),
+        (0, 0, 2, 2, []),
+        (2, 0, 1, 3, ["site west: pending_max 2 exceeded by 3"]),
     ],
 )
-def test_only_pilots_on_their_way_count_towards_the_pending_limit(
-    pending: int, busy: int, count: int, expected: list[str]
+def test_only_pilots_that_may_be_on_their_way_count_towards_the_pending_limit(
+    pending: int, unknown: int, busy: int, count: int, expected: list[str]
 ) -> None:
     waits = tuple(listed(f"w{n}", SiteState.PENDING) for n in range(pending))
+    doubts = tuple(listed(f"u{n}", SiteState.UNKNOWN) for n in range(unknown))
     works = tuple(listed(f"b{n}") for n in range(busy))
-    snap = snapshot(pilots={"west": (*waits, *works)}, slots=tuple(slot(f"b{n}", 1) for n in range(busy)))
+    slots = tuple(slot(f"b{n}", 1) for n in range(busy))
+    snap = snapshot(pilots={"west": (*waits, *doubts, *works)}, slots=slots)
     under = rules(site("west", limits=limits(pending_max=2)))
     assert told(breaches(picture_of(snap, None, under), submit(count), under)) == expected
 
@@ -227,6 +231,21 @@ def test_a_pool_that_no_door_spoke_of_is_not_trusted() -> None:
     picture = picture_of(sights(), None, PATIENT)
     silent = replace(picture, snapshot=replace(sights(), slots=()))
     assert told(breaches(silent, ASK, PATIENT)) == [FOR_POOL]
+
+
+def test_a_pool_that_is_seen_and_no_longer_configured_is_not_trusted() -> None:
+    gone = PoolName("gone")
+    heard, waits = Seen(NOW, PoolSlots(())), Seen(NOW, DemandSight(()))
+    seen = replace(sights(), slots=((gone, heard),), demand=((gone, SOURCE, waits),))
+    picture = replace(picture_of(sights(), None, PATIENT), snapshot=seen)
+    found = breaches(picture, submit(pool=gone), PATIENT)
+    assert told(found) == ["asks for `gone`, which was not seen"]
+
+
+def test_a_limit_that_is_passed_already_is_no_breach_of_a_plan_that_asks_elsewhere() -> None:
+    under = rules(site("east", offer("east"), limits=limits(live_max=0)), site("west"))
+    snap = snapshot(pilots={"east": (listed("p1", key="east/a"),), "west": ()}, slots=(slot("p1", 1),))
+    assert breaches(picture_of(snap, None, under), submit(), under) == ()
 
 
 def test_a_site_that_is_seen_and_no_longer_configured_is_not_trusted() -> None:

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from core.leaf_builders import FOUR, POOL, WEST, WEST_BIG, a_job, a_shape, a_track, an_offer, some_rules
-from glidepath.core.provision.demand import grouped
+from glidepath.core.provision.demand import Demand, grouped
+from glidepath.core.provision.flow import Flow, flowed
 from glidepath.core.provision.health import after_failure, after_join, after_refusal, node_after_failure
 from glidepath.core.provision.memory import Health, NodeHealth
 from glidepath.core.provision.phase import advanced, ended
 from glidepath.core.provision.pilot import Ended, PilotPhase
-from glidepath.core.quantity import Instant, NodeName, Owner
+from glidepath.core.quantity import Instant, NodeName, Owner, PoolName
 
 P = PilotPhase
 
@@ -93,3 +94,23 @@ def test_of_a_long_complaint_three_hundred_letters_are_kept() -> None:
 def test_a_start_counts_as_one_second_at_least(before_s: int, took_s: int, after_s: int) -> None:
     found = after_join(Health("west", failures=3, latency_s=before_s, joined=7, failed=2), took_s)
     assert found == Health("west", latency_s=after_s, joined=8, failed=2)
+
+
+def test_the_flow_of_a_group_that_is_gone_goes_on_only_where_the_pool_was_seen_not_long_ago() -> None:
+    """Pools that were silent for long are forgotten, those that are unseen now stay as they are."""
+    known, strange, unseen = PoolName("known"), PoolName("strange"), PoolName("unseen")
+    flows = [Flow(pool, a_shape(), None, 5, Instant(0), 7, 3) for pool in (strange, known, unseen)]
+    found = flowed(flows, (), Instant(600), unseen={unseen}, known={known})
+    assert found == (replace(flows[1], idle=0), flows[2])
+
+
+def test_one_unseen_pool_does_not_end_the_count_of_the_others() -> None:
+    seen, unseen = PoolName("seen"), PoolName("unseen")
+    demands = [Demand(unseen, a_shape(), 9), Demand(seen, a_shape(), 4)]
+    found = flowed((), demands, Instant(600), unseen={unseen}, known={seen})
+    assert found == (Flow(seen, a_shape(), None, 4, Instant(600), 4),)
+
+
+@pytest.mark.parametrize("phase", list(P))
+def test_a_pilot_lives_until_it_is_done_failed_or_gone(phase: PilotPhase) -> None:
+    assert a_track(phase).live is (phase not in {P.DONE, P.FAILED, P.GONE})

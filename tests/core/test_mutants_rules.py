@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from glidepath.core.provision.policies import glideinwms, prp, pyglidein, seed, steady
-from glidepath.core.provision.pressure import Need, Pressure
+from glidepath.core.provision.pressure import Arriving, Need, Pressure
 
 
 def a_need(**more: int) -> Need:
@@ -102,3 +102,20 @@ def test_each_number_of_a_rule_may_be_as_low_as_it_makes_sense_and_no_lower(
     assert getattr(kind({key: least}), named) == least
     with pytest.raises(ValueError, match=f"`{key.removesuffix('_s')}`"):
         kind({key: least - 1})
+
+
+@pytest.mark.parametrize(
+    ("percent", "jobs", "in_pool", "expected"),
+    [
+        (100, 9, 9, 3),
+        (200, 9, 9, 6),
+        (200, 3, 9, 2),
+        (100_000, 90_000, 90_000, 300_000),
+        (0, 9, 9, 0),
+        (200, 0, 0, 0),
+    ],
+)
+def test_the_reserve_of_steady_is_so_many_percent_of_the_root_of_what_arrives(
+    percent: int, jobs: int, in_pool: int, expected: int
+) -> None:
+    assert steady.policy({"reserve_percent": percent}).expected(Arriving(jobs, in_pool)) == expected

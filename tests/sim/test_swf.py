@@ -201,7 +201,7 @@ BAD_ROWS: list[tuple[str | bytes, str]] = [
     (a_row(submit=100, user=-5), "the number of the user is negative: -5"),
     (a_row(submit=100, user=2**32), "the number of the user is more than 4294967295: 4294967296"),
     (b"1 2 \xff 4", "the row is not UTF-8 text"),
-    (b"\x00\x00", "1 fields; a row has 18"),
+    (b"\x00\x00", "1 field; a row has 18"),
     ("0 " * LINE_BYTES_MAX, "the line is longer than 4096 bytes"),
     ("; " + "x" * LINE_BYTES_MAX, "the line is longer than 4096 bytes"),
 ]

@@ -222,7 +222,8 @@ class SwfTrace:
         except UnicodeDecodeError:
             self._refuse(line, "the row is not UTF-8 text")
         if len(words) != FIELDS:
-            self._refuse(line, f"{len(words)} fields; a row has {FIELDS}")
+            many = "1 field" if len(words) == 1 else f"{len(words)} fields"
+            self._refuse(line, f"{many}; a row has {FIELDS}")
         return [self._number(word, place, line) for place, word in enumerate(words, start=1)]
 
     def _number(self, word: bytes, place: int, line: int) -> int:

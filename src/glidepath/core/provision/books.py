@@ -173,6 +173,10 @@ class Books:
             slot = heard.get(name)
             if slot is not None and old.phase not in ENDED:
                 track = advanced(old, phase_by_slot(slot), self.now)
+                jobs_run = max(track.jobs_run, slot.jobs_run)
+                if (track.missing_since, track.silent_since, track.jobs_run) != (None, None, jobs_run):
+                    # Heard of by its pool: it is neither missing nor silent, whatever its site lists.
+                    track = replace(track, missing_since=None, silent_since=None, jobs_run=jobs_run)
                 if old.joined_at is None and track.joined_at is not None:
                     self._joined(track)
                 self._keep(track)
