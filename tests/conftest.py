@@ -1,3 +1,8 @@
-"""Nothing is shared here but the place where tests find each other's builders."""
+"""What all tests share: properties are not timed, because a busy machine proves nothing about the code."""
 
 from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")

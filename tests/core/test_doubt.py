@@ -9,6 +9,7 @@ import pytest
 from core.builders import (
     NOW,
     POOL,
+    SOURCE,
     asked,
     demand,
     listed,
@@ -21,12 +22,14 @@ from core.builders import (
     slot,
     snapshot,
 )
+from glidepath.core.because import Because
 from glidepath.core.check import check
 from glidepath.core.cycle import Unseen
-from glidepath.core.provision.memory import Memory
+from glidepath.core.provision.memory import Held, Memory
 from glidepath.core.provision.offer import Limits, PoolRules
 from glidepath.core.provision.pilot import PilotPhase, SiteState, Submit, Track
 from glidepath.core.provision.remember import remember
+from glidepath.core.provision.sight import Pause
 from glidepath.core.quantity import Instant, OfferKey, PilotName, Resources, SiteName
 
 
@@ -116,3 +119,21 @@ def test_a_pilot_that_its_pool_hears_of_is_not_missing_and_the_count_begins_anew
         assert [track.name for track in picture.tracks] == ["p1"], f"written off after {age_s} s"
         mem = remember(picture, plan_of(seen, mem, under), (), under)
     assert (mem.tracks[0].missing_since, mem.tracks[0].jobs_run) == (now, 2)
+
+
+def test_unseen_demand_is_held_also_where_it_does_not_fade_but_ends() -> None:
+    under = rules(pools=(PoolRules(POOL, hold_s=600, decay_s=0),))
+    mem = memory(held=(Held(POOL, SOURCE, Instant(NOW - 300), (demand(100),)),))
+    seen = snapshot(Unseen(Instant(NOW - 5), "no answer"))
+    assert [wanted.demand.idle for wanted in picture_of(seen, mem, under).wanted] == [100]
+    later = snapshot(Unseen(Instant(NOW - 5), "no answer"), now=Instant(NOW + 301))
+    assert picture_of(later, mem, under).wanted == ()
+
+
+def test_the_offer_that_is_blamed_is_the_one_that_would_have_served() -> None:
+    under = rules(site("west", offer(name="a", lifetime_s=3600), offer(name="b", lifetime_s=90_000)))
+    long = demand(1, fits=("west/a", "west/b"), run_s_max=20_000)
+    plan = plan_of(snapshot((long,), pauses=(Pause("offer:west/b", "ann", "upgrade"),)), None, under)
+    told = {decision.about: decision.reason for decision in plan.decisions}
+    assert dict(told[f"demand:{long.name}"].facts)["first"] == f"west/b: {Because.PAUSED.value}"
+    assert told["offer:west/a"].because is Because.OPEN

@@ -118,7 +118,7 @@ def _offer_reason(entry: OpenOffer) -> Reason:
         return Reason(entry.closed, (*facts, *entry.why))
     if entry.asked:
         return Reason(Because.ASKED_HERE, facts)
-    if entry.blocked or not min(entry.room.left, entry.site_room.left):
+    if entry.full:
         return Reason(Because.AT_LIMIT, facts)
     return Reason(Because.OPEN if entry.fits_any else Because.NO_DEMAND, facts)
 

@@ -193,10 +193,10 @@ def _decayed(held: Held, pool: PoolRules, now: Instant) -> list[Demand]:
     """The last value for `hold_s`, then less and less, never a jump to nothing."""
     over_s = max(0, now - held.at - pool.hold_s)
     left = max(0, pool.decay_s - over_s)
-    if left == 0:
-        return []
     if over_s == 0:
         return list(held.demands)
+    if left == 0:
+        return []
     return [replace(d, idle=-(-d.idle * left // pool.decay_s)) for d in held.demands]
 
 

@@ -262,7 +262,7 @@ class Service:
         if shared:
             facts = (*facts, ("beside_others", shared))
         facts = (*facts, ("asked", asked))
-        reason = self._reason(demand, kinds, open_ones, left=left, facts=facts)
+        reason = self._reason(demand, first, open_ones, left=left, facts=facts)
         return Served(wanted, reason, asked, max(0, uncovered - (jobs - left)))
 
     @staticmethod
@@ -330,7 +330,7 @@ class Service:
     def _reason(
         self,
         demand: Demand,
-        kinds: list[tuple[OpenOffer, Kind]],
+        first: Candidate,
         open_ones: list[Candidate],
         *,
         left: int,
@@ -340,8 +340,6 @@ class Service:
         if not left:
             return Reason(Because.ASKED if asked else Because.COVERED, facts)
         facts = (*facts, ("short", left))
-        for candidate in open_ones:
-            candidate.entry.blocked |= candidate.entry.full
         if asked:
             return Reason(Because.ASKED, facts)
         if not min(self.market.pools[demand.pool].left, self.market.overall.left):
@@ -350,9 +348,9 @@ class Service:
             return Reason(Because.POOL_AT_LIMIT, facts)
         if open_ones and not all(candidate.entry.full for candidate in open_ones):
             return Reason(Because.OWNER_AT_LIMIT, facts)
-        entry = kinds[0][0]
+        # The one that would have served it: others that fit may be open and die too early for these jobs.
+        entry = first.entry
         told = (entry.closed or Because.AT_LIMIT).value
-        entry.blocked |= entry.closed is None
         return Reason(Because.NO_ROOM, (*facts, ("first", f"{entry.offer.key}: {told}")))
 
 

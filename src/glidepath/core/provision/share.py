@@ -77,7 +77,6 @@ class OpenOffer:
     closed: Because | None = None
     why: tuple[Fact, ...] = ()
     asked: int = 0
-    blocked: bool = False  # something more was wanted and a limit said no
     fits_any: bool = False
 
     @property
