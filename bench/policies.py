@@ -14,6 +14,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from bench.machine import header
 from glidepath.core.provision.offer import Offer, PolicyRule
@@ -64,7 +65,13 @@ def scenario(name: str) -> Scenario | None:
         return grid(folder / TRACE) if (folder / TRACE).exists() else None
     place = one_open_site()
     kind = KINDS[name]
-    common = {"pools": (POOL,), "span_s": DAY_S, "run_s_low": 60, "run_s_median": 600, "run_s_high": 7200}
+    common: dict[str, Any] = {
+        "pools": (POOL,),
+        "span_s": DAY_S,
+        "run_s_low": 60,
+        "run_s_median": 600,
+        "run_s_high": 7200,
+    }
     if name == "two-kinds":
         site = place.rules.sites[0]
         large = Offer(SiteName("grid"), "large", LARGE, lifetime_s=FOR_EVER_S, idle_s=600)
@@ -74,7 +81,7 @@ def scenario(name: str) -> Scenario | None:
         common["run_s_median"], common["run_s_high"] = 300, 900
     else:
         common["shapes"] = (Shape(ONE_CORE),)
-    workload = Workload(name, kind.options(**common))  # type: ignore[arg-type]
+    workload = Workload(name, kind.options(**common))
     return Scenario(name, place.rules, place.sites, place.pools, workload, end_s=DAY_S)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,9 @@ from glidepath.sim.study import Finished, simulated
 from sim.histories import small_scenario
 
 
-def recorded(**more: object) -> tuple[Finished, Encoded]:
+def recorded(**more: Any) -> tuple[Finished, Encoded]:
     kept = Encoded()
-    return simulated(small_scenario(per_hour=240, **more), 3, keeps=kept), kept  # type: ignore[arg-type]
+    return simulated(small_scenario(per_hour=240, **more), 3, keeps=kept), kept
 
 
 def test_the_jobs_and_sites_of_a_journal_are_found_again() -> None:

@@ -128,7 +128,7 @@ class Watch:
         answers = {did.about: did.outcome for did in cycle.outcomes if did.verb == "submit"}
         for name, outcome in answers.items():
             # The others were asked for before it fell asleep, when the run was at an earlier cycle.
-            if self.asked.get(name) == run.cycles and not isinstance(outcome, NotTried):  # type: ignore[call-overload]
+            if self.asked.get(PilotName(name)) == run.cycles and not isinstance(outcome, NotTried):
                 self.breaks(run.cycles, f"once: {name} was asked for by one that no longer leads")
 
     def _paced(self, cycle: Turn, run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from glidepath.core.cycle import Outcome, Refused
+from glidepath.core.quantity import SiteName
 from glidepath.sim.fault import Fault
 
 
@@ -24,7 +25,7 @@ class QuotaCuts(Fault):
 
     def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
         kind, _, site = verb.partition(" ")
-        place = self.stage.world.sites.get(site)  # type: ignore[call-overload]
+        place = self.stage.world.sites.get(SiteName(site))
         if kind == "submit" and place is not None and self.on and place.quota != place.behaviour.quota:
             live = sum(pilot.live for pilot in place.pilots.values())
             if live >= (place.quota or 0):

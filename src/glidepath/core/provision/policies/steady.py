@@ -11,21 +11,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isqrt
+from typing import ClassVar
 
-from glidepath.core.provision.pressure import Arriving, Need, Pressure, Reactive
+from glidepath.core.provision.pressure import Arriving, Need, Pressure
 
 
 @dataclass(frozen=True, slots=True)
-class Steady(Reactive):
-    release_s: int | None = 300  # type: ignore[misc]
+class Steady:
+    release_s: int | None = 300
     waiting_max: int = 0
     reserve_percent: int = 200
-    name: str = "steady"
-    withdraws: bool = True  # type: ignore[misc]
+    name: ClassVar[str] = "steady"
+    withdraws: ClassVar[bool] = True
+    beyond: ClassVar[bool] = False
 
     def expected(self, arriving: Arriving) -> int:
         # One reserve for the whole pool, in parts: shapes that share pilots do not all rise at once.
-        if not arriving.in_pool or not self.reserve_percent:
+        if not arriving.in_pool:
             return 0
         return self.reserve_percent * arriving.jobs // isqrt(10_000 * arriving.in_pool)
 
