@@ -164,9 +164,7 @@ class Books:
             self._judge(track)
         self.lost.append((track, track.leaving or track.note or track.phase.value, Because.ENDED, True))
 
-    def settle_unlisted(
-        self, open_sites: frozenset[SiteName], heard: dict[str, Slot], pools_seen: frozenset[PoolName]
-    ) -> None:
+    def settle_unlisted(self, open_sites: frozenset[SiteName], heard: dict[str, Slot]) -> None:
         """Pilots that no listing named: expected, missing, or at a site that could not be read."""
         for name in sorted(self.before):
             old = self.before[name]
@@ -212,11 +210,9 @@ class Books:
                 self._keep(track if track.missing_since == since else replace(track, missing_since=since))
 
     def _write_off(self, old: Track, because: Because, why: str) -> None:
-        told_to_go = bool(old.leaving)
-        phase = old.phase if old.phase in ENDED else (P.DONE if told_to_go else P.GONE)
+        phase = old.phase if old.phase in ENDED else (P.DONE if old.leaving else P.GONE)
         track = advanced(old, phase, self.now)
-        if not told_to_go:
-            self._judge(track, why)
+        self._judge(track, why)
         self.lost.append((track, why, because, False))
 
     def _may_live_until(self, track: Track) -> Instant:

@@ -77,7 +77,7 @@ def flowed(
 def _next(flow: Flow, idle: int, now: Instant) -> Flow:
     risen = max(0, idle - flow.idle)
     if now - flow.since < SPAN_S:
-        if not risen and idle == flow.idle:
+        if idle == flow.idle:
             return flow
         return Flow(*flow.group, idle, flow.since, flow.risen + risen, flow.before)
     before = flow.risen if now - flow.since < 2 * SPAN_S else 0

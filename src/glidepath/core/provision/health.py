@@ -36,7 +36,7 @@ def after_join(health: Health, latency_s: int) -> Health:
     """A pilot joined: the breaker closes, and the start latency is smoothed over about four pilots."""
     latency_s = max(1, latency_s)
     smoothed = (3 * health.latency_s + latency_s) // 4 if health.latency_s else latency_s
-    return Health(health.about, latency_s=max(1, smoothed), joined=health.joined + 1, failed=health.failed)
+    return Health(health.about, latency_s=smoothed, joined=health.joined + 1, failed=health.failed)
 
 
 def after_failure(health: Health, why: str, now: Instant, rules: SiteRules, *, whole_site: bool) -> Health:

@@ -84,7 +84,7 @@ def look(snapshot: Snapshot, memory: Memory, rules: Rules) -> Picture:
         if isinstance(sighting, Seen) and closed.get(site) in (None, Because.SITE_PARTIAL):
             books.read_listing(site, sighting.value, heard, pools_seen)
     open_sites = frozenset(site for site, because in closed.items() if because is None)
-    books.settle_unlisted(open_sites, heard, pools_seen)
+    books.settle_unlisted(open_sites, heard)
     held, wanted, held_pools = _demand(snapshot, memory, pools)
     fresh = [each.demand for each in wanted if not each.held]
     known = _compared(snapshot, memory)

@@ -148,6 +148,6 @@ class Stock:
         counts: dict[tuple[PoolName, Kind], int] = {}
         for pool, shelves in self._pools.items():
             for lot in (lot for shelf in shelves.values() for lot in shelf.lots):
-                if lot.whole and lot.count:
+                if lot.whole:
                     counts[(pool, lot.kind)] = counts.get((pool, lot.kind), 0) + lot.count
         return counts
