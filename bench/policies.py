@@ -21,7 +21,7 @@ from glidepath.core.provision.offer import Offer, PolicyRule
 from glidepath.core.quantity import Resources, Shape, SiteName
 from glidepath.sim.builtin import FOR_EVER_S, ONE_CORE, POOL, grid, one_open_site
 from glidepath.sim.scenario import Scenario, Workload
-from glidepath.sim.score import Score
+from glidepath.sim.score import Result, Spread, spread
 from glidepath.sim.study import simulated
 from glidepath.sim.workloads import KINDS
 
@@ -85,49 +85,47 @@ def scenario(name: str) -> Scenario | None:
     return Scenario(name, place.rules, place.sites, place.pools, workload, end_s=DAY_S)
 
 
-def one(name: str, row: Row, seed: int) -> tuple[str, Row, Score, float]:
+def one(name: str, row: Row, seed: int) -> tuple[Row, Result, float]:
     found = scenario(name)
     assert found is not None
     started = time.process_time()
     done = simulated(found, seed, policy=PolicyRule(row.policy, row.numbers), cycle_s=row.cycle_s)
     assert not done.broken, done.broken
-    return name, row, done.result.score, time.process_time() - started
+    return row, done.result, time.process_time() - started
 
 
-def spread(values: list[float]) -> str:
-    ordered = sorted(values)
-    return f"{ordered[len(ordered) // 2]:,.0f} ({ordered[0]:,.0f} to {ordered[-1]:,.0f})"
+def of(results: list[Result], number: str) -> Spread:
+    return spread(results, lambda score: float(getattr(score, number)))
 
 
-def middle(scores: list[Score], number: str) -> float:
-    ordered = sorted(getattr(score, number) for score in scores)
-    return float(ordered[len(ordered) // 2])
+def shown(found: Spread) -> str:
+    return f"{found.mid:,.1f} ({found.low:,.1f} to {found.high:,.1f})"
 
 
-def table(found: dict[Row, list[Score]]) -> None:
+def table(found: dict[Row, list[Result]]) -> None:
     base = found.get(BASE)
     print("| rule | mean wait, s | p95, s | waste, h | pilots asked | wait | waste | asked |")
     print("|---|---|---|---|---|---|---|---|")
     for row in ROWS:
         if row not in found:
             continue
-        scores = found[row]
+        results = found[row]
         ratios = [
-            f"{middle(scores, number) / middle(base, number):.2f}x" if base else ""
+            f"{of(results, number).mid / of(base, number).mid:.2f}x" if base else ""
             for number in ("wait_mean_s", "wasted_h", "asked")
         ]
-        cells = [spread([getattr(s, number) for s in scores]) for number in
-                 ("wait_mean_s", "wait_p95_s", "wasted_h", "asked")]  # fmt: skip
+        numbers = ("wait_mean_s", "wait_p95_s", "wasted_h", "asked")
+        cells = [shown(of(results, number)) for number in numbers]
         print(f"| {row.name} | {' | '.join([*cells, *ratios])} |")
 
 
-def verdict(found: dict[Row, list[Score]]) -> bool:
+def verdict(found: dict[Row, list[Result]]) -> bool:
     """Whether the targets on the trace are met, each said."""
     if not {OURS, RIVAL, BASE} <= found.keys():
         return False
 
     def ratio(number: str, to: Row) -> float:
-        return middle(found[OURS], number) / middle(found[to], number)
+        return of(found[OURS], number).mid / of(found[to], number).mid
 
     wait, waste = ratio("wait_mean_s", BASE), ratio("wasted_h", BASE)
     asked = ratio("asked", BASE)
@@ -160,7 +158,7 @@ def main(argv: list[str]) -> int:
             )
             good = False
             continue
-        found: dict[Row, list[Score]] = {}
+        found: dict[Row, list[Result]] = {}
         with ProcessPoolExecutor(options.jobs) as pool:
             # The slowest first, so that no core waits for one of them at the end.
             rows = sorted((row for row in ROWS if row.name in options.rows), key=lambda row: row.cycle_s)
@@ -168,15 +166,16 @@ def main(argv: list[str]) -> int:
                 pool.submit(one, name, row, seed) for row in rows for seed in range(1, options.seeds + 1)
             ]
             for task in as_completed(tasks):
-                _, row, score, cpu_s = task.result()
-                found.setdefault(row, []).append(score)
+                row, result, cpu_s = task.result()
+                score = result.score
+                found.setdefault(row, []).append(result)
                 print(
                     f"{name}, {row.name}, seed {score.seed}: wait {score.wait_mean_s:.1f} s, waste "
                     f"{score.wasted_h:,.0f} h, asked {score.asked:,}, {score.cycles:,} cycles, {cpu_s:.0f} s",
                     file=sys.stderr,
                     flush=True,
                 )
-        jobs = next(iter(found.values()))[0].jobs
+        jobs = next(iter(found.values()))[0].score.jobs
         print(f"\n{name}: {jobs:,} jobs, {options.seeds} seeds")
         table(found)
         if name == "lcg-2005":

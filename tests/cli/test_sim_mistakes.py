@@ -133,7 +133,7 @@ def test_every_mistake_of_a_scenario_is_told_at_once(cli: Cli) -> None:
         "",
         "broken.toml:10: workload.jbos: unknown key; did you mean `jobs`?\n"
         "broken.toml:12: faults.evictons: there is no fault of this name; did you mean `evictions`?\n"
-        "glidepath: the scenario has 2 problems; nothing was run\n",
+        "glidepath: the scenario has 2 problems; nothing was done\n",
     )
 
 

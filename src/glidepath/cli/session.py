@@ -13,11 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glidepath.cli.verb import Exit, Stop, Verb
+from glidepath.cli.verb import Caller, Exit, Stop, Verb
 from glidepath.cli.where import Where, where
 
 if TYPE_CHECKING:
-    from glidepath.config import Settings
+    from glidepath.config import ConfigError, Settings
     from glidepath.journal.entry import Entry
     from glidepath.journal.journal import Journal
     from glidepath.ports import Clock
@@ -116,11 +116,16 @@ def located(verb: Verb) -> Located:
     try:
         return Located(place, load(place.config).settings)
     except ConfigError as error:
-        for problem in error.problems[:PROBLEMS_SHOWN_MAX]:
-            verb.caller.say(str(problem))
-        count = len(error.problems)
-        what = "1 problem" if count == 1 else f"{count} problems"
-        raise Stop(f"the configuration has {what}; nothing was done", code=Exit.USAGE) from None
+        raise refused(verb.caller, error, "configuration") from None
+
+
+def refused(caller: Caller, error: ConfigError, what: str) -> Stop:
+    """Every problem of a file is told; the end that says how many there were."""
+    for problem in error.problems[:PROBLEMS_SHOWN_MAX]:
+        caller.say(str(problem))
+    count = len(error.problems)
+    many = "1 problem" if count == 1 else f"{count} problems"
+    return Stop(f"the {what} has {many}; nothing was done", code=Exit.USAGE)
 
 
 @contextmanager

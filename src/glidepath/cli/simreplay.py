@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from glidepath.cli import argument
 from glidepath.cli.output import Reader
+from glidepath.cli.simview import score_item
 from glidepath.cli.verb import Answer, Column, Exit, Options, Stop
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class SimReplay(Reader):
             rows.append((f"simulated: {asked}", self.simulated(history, rules)))
         for note in history.notes:
             self.caller.say(f"note: {note}")
-        items = tuple({"rules": name, **_item(score)} for name, score in rows)
+        items = tuple({"rules": name, **score_item(score)} for name, score in rows)
         if not asked:
             self.caller.say("name a `--policy` or a `--set` to see what it would have cost")
         return Answer("WhatIfList", items, COLUMNS, name=lambda item: item["rules"])
@@ -168,9 +169,3 @@ class SimReplay(Reader):
             return str(given)
         path = Path(given).expanduser()
         return f"sqlite:///{path / 'glidepath.db' if path.is_dir() else path}"
-
-
-def _item(score: Score) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {**asdict(score), "waste_h": dict(score.waste_h), "wasted_h": score.wasted_h, "churn": score.churn}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from glidepath.cli import argument
 from glidepath.cli.output import drawn, need, span
+from glidepath.cli.session import refused
 from glidepath.cli.text import did_you_mean
 from glidepath.cli.verb import Answer, Exit, Options, Stop, Verb
 from glidepath.core.text import one_line
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 DRAWN_BELOW = 1_000_000  # A seed that is drawn is written down and typed again by people.
 BROKEN_SHOWN_MAX = 20
-PROBLEMS_SHOWN_MAX = 100
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
@@ -112,11 +112,7 @@ class SimVerb(Verb):
         except NoTrace as error:
             raise Stop(str(error), code=Exit.USAGE) from None
         except ConfigError as error:
-            for problem in error.problems[:PROBLEMS_SHOWN_MAX]:
-                self.caller.say(str(problem))
-            count = len(error.problems)
-            what = "1 problem" if count == 1 else f"{count} problems"
-            raise Stop(f"the scenario has {what}; nothing was run", code=Exit.USAGE) from None
+            raise refused(self.caller, error, "scenario") from None
 
     def surveyed(self, scenario: Scenario) -> Scenario:
         """The same; where it plays a trace, that has been read once and is told."""
