@@ -51,6 +51,8 @@ def check(picture: Picture, rules: Rules, plan: Plan[PilotAction]) -> tuple[Brea
 
 def _caps(picture: Picture, rules: Rules, submits: list[Submit]) -> list[Breach]:
     """live + unknown + in flight never exceeds any limit, nor do creates per cycle and per second."""
+    if not submits:
+        return []
     live: Counter[str] = Counter()
     pending: Counter[str] = Counter()
     asked: Counter[str] = Counter()

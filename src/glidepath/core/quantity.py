@@ -22,9 +22,26 @@ Owner = NewType("Owner", str)
 Traits = tuple[tuple[str, str], ...]
 
 
+class HashedOnce:
+    """A small value that is looked up many times in every cycle: its hash is worked out the first time."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            found = hash(tuple(getattr(self, name) for name in self.__slots__))
+            object.__setattr__(self, "_hash", found)
+            return found
+
+
 @dataclass(frozen=True, slots=True, order=True)
-class Resources:
+class Resources(HashedOnce):
     """An amount of compute. Never negative: a debt of memory has no meaning, only a bug behind it."""
+
+    __hash__ = HashedOnce.__hash__
 
     cpu_milli: int = 0
     memory_mib: int = 0
@@ -96,19 +113,19 @@ def _raised(amount: int, step: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Shape:
+class Shape(HashedOnce):
     """What one job needs: an amount and the traits it insists on. Demand is grouped by it."""
+
+    __hash__ = HashedOnce.__hash__
 
     request: Resources
     traits: Traits = ()
 
     def __post_init__(self) -> None:
+        if not self.traits:
+            return
         if tuple(sorted(self.traits)) != self.traits or len(dict(self.traits)) != len(self.traits):
             raise ValueError(f"traits must be sorted and each named once: {self.traits!r}")
-
-    def __hash__(self) -> int:
-        # In one step: shapes are looked up for every group of demand in every cycle.
-        return hash((self.request.as_tuple(), self.traits))
 
     def __str__(self) -> str:
         from glidepath.core.units import exact_resources

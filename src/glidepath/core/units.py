@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from glidepath.core.quantity import Resources
 from glidepath.core.text import one_line
@@ -29,6 +30,7 @@ DURATION_S_MAX = 10 * 366 * 86400
 SIZE_MIB_MAX = 1024**3
 CPU_MILLI_MAX = 10**9
 QUOTED_LETTERS_MAX = 40
+NAMES_KEPT_MAX = 4096  # of amounts; they are named in every cycle
 
 _SPAN = re.compile(r"(?:[0-9]{1,9}[smhdw])+")
 _PART = re.compile(r"[0-9]+[smhdw]")
@@ -111,6 +113,7 @@ def shown_resources(amount: Resources) -> str:
     return _resources(amount, shown_size)
 
 
+@lru_cache(maxsize=NAMES_KEPT_MAX)
 def exact_resources(amount: Resources) -> str:
     """The same without rounding, for names: two amounts that differ must never read alike."""
     return _resources(amount, exact_size)

@@ -14,6 +14,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, NamedTuple, NewType, Union, get_args, get_origin
 
+AMOUNTS_KEPT_MAX = 4096
 Plain = Any  # None, bool, int, str, and lists of these
 
 
@@ -65,12 +66,17 @@ def _same(value: Any) -> Any:
     return value
 
 
+# The readers of plain values, and the type that is all they check.
+_EXACT: dict[Callable[[Plain], Any], type] = {}
+
+
 def _scalar(kind: type) -> Coder:
     def read(plain: Plain) -> Any:
         if type(plain) is not kind:
             raise Malformed(f"expected {kind.__name__}, found {_shown(plain)}")
         return plain
 
+    _EXACT[read] = kind
     return Coder(_same, read)
 
 
@@ -88,13 +94,7 @@ def _enum(kind: type[Enum]) -> Coder:
 
 def _tuple(args: tuple[Any, ...]) -> Coder:
     if len(args) == 2 and args[1] is Ellipsis:
-        item = coder(args[0])
-        if item.encode is _same:
-            return Coder(list, lambda plain: tuple(_each(plain, [item.decode] * len(_listed(plain)))))
-        return Coder(
-            lambda value: [item.encode(part) for part in value],
-            lambda plain: tuple(_each(plain, [item.decode] * len(_listed(plain)))),
-        )
+        return _sequence(coder(args[0]))
     parts = [coder(arg) for arg in args]
 
     def read(plain: Plain) -> Any:
@@ -103,6 +103,15 @@ def _tuple(args: tuple[Any, ...]) -> Coder:
         return tuple(_each(plain, [part.decode for part in parts]))
 
     return Coder(lambda value: [p.encode(v) for p, v in zip(parts, value, strict=True)], read)
+
+
+def _sequence(item: Coder) -> Coder:
+    write, take = item
+
+    def read(plain: Plain) -> Any:
+        return tuple(_each(plain, [take] * len(plain))) if _listed(plain) else ()
+
+    return Coder(list if write is _same else lambda value: [write(part) for part in value], read)
 
 
 def _union(args: tuple[Any, ...]) -> Coder:
@@ -167,13 +176,17 @@ def _record(hint: Any) -> Coder:
         for f in dataclasses.fields(kind)
     )
     parts = [coder(hints[name]) for name in names]
-    writers = list(zip(names, [part.encode for part in parts], strict=True))
     readers = [part.decode for part in parts]
-
-    def write(value: Any) -> Plain:
-        return [encode_one(getattr(value, name)) for name, encode_one in writers]
+    write, quick = _spelled_out(kind, names, parts)
 
     def read(plain: Plain) -> Any:
+        try:
+            return quick(plain)
+        except (TypeError, ValueError):
+            return slow(plain)
+
+    def slow(plain: Plain) -> Any:
+        """Fields that were appended later may be missing; and an error says in which field it is."""
         if not required <= len(_listed(plain)) <= len(names):
             raise Malformed(f"expected {len(names)} fields of {kind.__name__}, found {len(plain)}")
         fields = _each(plain, readers, names)
@@ -183,6 +196,37 @@ def _record(hint: Any) -> Coder:
             raise Malformed(str(error)) from error
 
     return Coder(write, read)
+
+
+def _spelled_out(
+    kind: type, names: list[str], parts: list[Coder]
+) -> tuple[Callable[[Any], Plain], Callable[[Plain], Any]]:
+    """The writer and the reader of a record as one expression each.
+
+    Thousands of records are written and read in a cycle, most of whose fields are plain: a call for each
+    field costs several times what the field does. The reader takes only a list of all fields.
+    """
+    known: dict[str, Any] = {"kind": kind, "int": int, "str": str, "bool": bool, "float": float}
+    written, taken, checks = [], [], ["type(plain) is list"]
+    for at, (name, part) in enumerate(zip(names, parts, strict=True)):
+        known |= {f"write{at}": part.encode, f"read{at}": part.decode}
+        exact = _EXACT.get(part.decode)
+        written.append(f"value.{name}" if part.encode is _same else f"write{at}(value.{name})")
+        taken.append(f"f{at}" if exact else f"read{at}(f{at})")
+        checks += [f"type(f{at}) is {exact.__name__}"] if exact else []
+    if all(_EXACT.get(part.decode) is int for part in parts):
+        # Amounts: few are different, and equal ones that are the same are compared at once.
+        known["kind"] = lru_cache(maxsize=AMOUNTS_KEPT_MAX)(kind)
+    fields = "".join(f"f{at}, " for at in range(len(names)))
+    source = (
+        f"def write(value): return [{', '.join(written)}]\n"
+        f"def read(plain):\n"
+        f"    {fields or '()'} = plain\n"
+        f"    if {' and '.join(checks)}: return kind({', '.join(taken)})\n"
+        f"    raise TypeError\n"
+    )
+    exec(source, known)
+    return known["write"], known["read"]
 
 
 def _filled(hint: Any, given: dict[Any, Any]) -> Any:

@@ -75,6 +75,11 @@ def _item_of(hint: Any) -> Any:
     return args[0] if get_origin(hint) is tuple and len(args) == 2 and args[1] is Ellipsis else None
 
 
+def _itself(item: Hashable) -> Hashable:
+    """The key of a name, and of an action, which may be of several types."""
+    return item
+
+
 def _kind(item: Any) -> Kind:
     if item in KEYS:
         return Kind(item, KEYS[item])
@@ -82,7 +87,7 @@ def _kind(item: Any) -> Kind:
         names = len(get_args(item)) - 1
         return Kind(item, itemgetter(slice(names)))
     if not dataclasses.is_dataclass(item):
-        return Kind(item, str)  # A name is its own key.
+        return Kind(item, _itself)
     return Kind(item, attrgetter(next(iter(field_hints(item)))))
 
 
@@ -169,8 +174,12 @@ class Decoded:
 
     def __init__(self) -> None:
         self._known: dict[Path, dict[int, tuple[Plain, Any]]] = {}
+        self._last: dict[Path, tuple[list[Plain], tuple[Any, ...]]] = {}
 
     def values(self, kind: Kind, path: Path, plains: list[Plain]) -> tuple[Any, ...]:
+        last = self._last.get(path)
+        if last is not None and last[0] is plains:
+            return last[1]
         before, after = self._known.get(path, {}), {}
         decode = coder(kind.hint).decode
         found = []
@@ -185,7 +194,8 @@ class Decoded:
             after[id(plain)] = known
             found.append(known[1])
         self._known[path] = after
-        return tuple(found)
+        self._last[path] = (plains, tuple(found))
+        return self._last[path][1]
 
 
 def rebuilt(number: int, parts: Mapping[Path, list[Plain]], decoded: Decoded | None = None) -> Cycle:
@@ -258,7 +268,10 @@ def _opened(field: str, item: Any, sequence: tuple[Any, ...], shift: int) -> Any
     sight = item[-1]
     if not isinstance(sight, Seen):
         return item
-    return (*item[:-1], Seen(Instant(sight.at + shift), replace(sight.value, **{inner: sequence})))
+    value = sight.value
+    if getattr(value, inner) is not sequence:
+        value = replace(value, **{inner: sequence})
+    return (*item[:-1], Seen(Instant(sight.at + shift), value))
 
 
 def _named(field: str, items: tuple[Any, ...]) -> Iterator[tuple[Path, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from glidepath.core.quantity import OfferKey, Owner, PoolName, Resources, Shape, SiteName, Traits
+from glidepath.core.quantity import HashedOnce, OfferKey, Owner, PoolName, Resources, Shape, SiteName, Traits
 
 # Offers times shapes of a large pool; the same question comes in every cycle.
 KINDS_KEPT_MAX = 200_000
@@ -59,8 +59,10 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(HashedOnce):
     """Pilots that are interchangeable: same offer, size and traits. A fixed offer has exactly one."""
+
+    __hash__ = HashedOnce.__hash__
 
     offer: OfferKey
     size: Resources

@@ -118,7 +118,7 @@ def _offer_gone(going: Retirement) -> None:
     ]
     for offer in sorted({track.offer for track in gone}):
         tracks = [track for track in gone if track.offer == offer]
-        pending = [t for t in tracks if t.phase is P.PENDING and going.settled(t)]
+        pending = [t for t in tracks if t.phase is P.PENDING]
         idle = [t for t in tracks if t.phase is P.IDLE]
         reason = Reason(Because.OFFER_GONE, (("pilots", len(tracks)),))
         going.withdraw(f"offer:{offer}", reason, pending)
@@ -132,16 +132,12 @@ def _overdue(going: Retirement) -> None:
         if track.phase is P.PENDING:
             pending.setdefault(track.site, []).append(track)
     for site in going.rules.sites:
-        late = overdue(pending.get(site.name, ()), now=now, pending_s_max=site.pending_s_max)
+        late = [t for t in pending.get(site.name, ()) if now - t.asked_at > site.pending_s_max]
         tracks = [track for track in late if going.stays(track) and going.settled(track)]
         if tracks:
             oldest_s = max(now - track.asked_at for track in tracks)
             facts = (("pilots", len(tracks)), ("oldest_s", oldest_s), ("pending_s_max", site.pending_s_max))
             going.withdraw(f"site:{site.name}", Reason(Because.OVERDUE, facts), tracks)
-
-
-def overdue(tracks: Iterable[Track], *, now: Instant, pending_s_max: int) -> list[Track]:
-    return [t for t in tracks if t.phase is P.PENDING and now - t.asked_at > pending_s_max]
 
 
 def _surplus_pending(going: Retirement, shelves: Shelves) -> None:

@@ -141,7 +141,7 @@ class Market:
         heapq.heapify(heap)
         got: dict[OfferKey, Given] = {}
         pilots, left = 0, jobs
-        while heap and left > 0 and pilots < bound:
+        while heap and left > 0:
             _, key, candidate = heap[0]
             entry, each = candidate.entry, candidate.jobs_each
             room = min(entry.room.left, entry.site_room.left, bound - pilots)
@@ -199,7 +199,7 @@ def market(picture: Picture, rules: Rules) -> Market:
         """Of a limit that spans sites: less by the pilots that may be at a site that was never seen."""
         return _behind(room(limits, counts), limits, hidden)
 
-    probing = _probing(picture, rules)
+    probing = _probing(picture)
     offers: dict[OfferKey, OpenOffer] = {}
     for site in rules.sites:
         site_room = room(site.limits, by_site.get(site.name))
@@ -230,10 +230,10 @@ def _hidden(picture: Picture, rules: Rules, by_site: Mapping[str, Counts]) -> in
     total = 0
     for site in rules.sites:
         if site.name in picture.unproven:
-            of_offers = [offer.limits.live_max for offer in site.offers]
+            known = [offer.limits.live_max for offer in site.offers if offer.limits.live_max is not None]
             bounds = [] if site.limits.live_max is None else [site.limits.live_max]
-            if None not in of_offers:
-                bounds.append(sum(bound or 0 for bound in of_offers))
+            if len(known) == len(site.offers):
+                bounds.append(sum(known))
             if not bounds:
                 return None
             total += max(0, min(bounds) - by_site[site.name].live)
@@ -271,11 +271,11 @@ def _score(offer: Offer, health: Health, latency_s: int) -> int:
     return max(1, score >> min(health.failures, 30))
 
 
-def _probing(picture: Picture, rules: Rules) -> set[str]:
+def _probing(picture: Picture) -> set[str]:
     """Offers and sites whose probe is under way: a pilot asked for since the breaker let one through."""
-    probing: set[str] = set()
     if not any(health.retry_at is not None for health in picture.health.values()):
-        return probing
+        return set()
+    probing: set[str] = set()
     for track in picture.unfilled:
         if track.phase in COMING or track.phase is PilotPhase.UNKNOWN:
             for about in (track.offer, track.site):
@@ -303,8 +303,6 @@ def _close(entry: OpenOffer, picture: Picture, rules: Rules, probing: set[str]) 
 
 
 def _pause(entry: OpenOffer, pauses: tuple[Pause, ...]) -> Pause | None:
-    if not pauses:
-        return None
     paused = {pause.about: pause for pause in pauses}
     return paused.get(f"site:{entry.site.name}") or paused.get(f"offer:{entry.offer.key}")
 
@@ -351,5 +349,6 @@ def _close_for_breaker(entry: OpenOffer, picture: Picture, probing: set[str]) ->
 
 
 def _breaker_facts(health: Health, now: Instant) -> tuple[Fact, ...]:
-    retry_s = max(0, (health.retry_at or now) - now)
+    assert health.retry_at is not None, "only a breaker that has opened is told of"
+    retry_s = max(0, health.retry_at - now)
     return (("failures", health.failures), ("retry_in_s", retry_s), ("last", health.why))
