@@ -13,7 +13,7 @@ from typing import cast
 
 from glidepath.calls import ThreadCalls
 from glidepath.clock import SteadyClock
-from glidepath.config import Settings, kind_settings, rules_of, windows_of
+from glidepath.config import Settings, kind_settings, rules_of, terms_of, windows_of
 from glidepath.core.provision.memory import Memory
 from glidepath.core.provision.offer import Rules
 from glidepath.core.provision.pressure import Policy
@@ -80,6 +80,7 @@ def doors_of(
     settings: Settings, place: Place, clock: SteadyClock, pauses: Callable[[], tuple[Pause, ...]]
 ) -> tuple[Doors, Rules, Policy]:
     rules = with_numbers(rules_of(settings))
+    place = replace(place, terms=terms_of(settings))
     doors = Doors(
         pools=pools_of(settings, place),
         backends=backends_of(settings, place),

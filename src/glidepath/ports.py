@@ -7,7 +7,7 @@ an `Outcome`. Every call ends within `limit_s`, and nothing is opened, read or s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -16,7 +16,8 @@ from glidepath.core.provision.demand import DemandSight
 from glidepath.core.provision.offer import Offer
 from glidepath.core.provision.pilot import PilotSpec, Target
 from glidepath.core.provision.sight import PoolSlots, SiteListing
-from glidepath.core.quantity import Instant, PilotName, PoolName, SiteName, SourceName
+from glidepath.core.quantity import Instant, OfferKey, PilotName, PoolName, SiteName, SourceName
+from glidepath.terms import OfferTerms
 
 # What a read may raise when the world fails; anything else is a bug of the door.
 WORLD_ERRORS = (OSError, TimeoutError, RuntimeError, ValueError)
@@ -56,8 +57,15 @@ class Pool(Protocol):
         """Our pilots as the pool knows them."""
         ...
 
-    def join(self) -> tuple[tuple[str, str], ...]:
-        """What a pilot must be told to join: names and values, no secrets."""
+    def join(self, offer: OfferKey) -> tuple[tuple[str, str], ...]:
+        """What a pilot of this offer must be told to join: names and values, no secrets."""
+        ...
+
+    def secrets(self, name: PilotName, *, lifetime_s: int) -> tuple[tuple[str, str], ...]:
+        """What this pilot needs and nobody else may read: file names and contents.
+
+        Raises where there is none that would last: a pilot that could not join is not started.
+        """
         ...
 
 
@@ -100,6 +108,7 @@ class Place:
     home: Path
     store_url: str
     partitions: tuple[tuple[str, PoolName], ...] = ()  # of the job store, and the pool that takes from each
+    terms: Mapping[OfferKey, OfferTerms] = field(default_factory=dict)  # whom each offer serves
 
 
 class BackendKind(Protocol):

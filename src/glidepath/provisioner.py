@@ -251,9 +251,10 @@ class SiteActs:
         if pool is None:
             return NotTried(f"there is no pool `{submit.pool}` to join")
         try:
-            join = pool.join()
+            join = pool.join(submit.offer)
+            secrets = pool.secrets(name, lifetime_s=submit.lifetime_s)
         except WORLD_ERRORS as error:
-            return NotTried(f"the pool does not say how to join it: {str(error) or type(error).__name__}")
+            return NotTried(f"the pool cannot be joined: {str(error) or type(error).__name__}")
         return backend.submit(
             PilotSpec(
                 name=name,
@@ -268,6 +269,7 @@ class SiteActs:
                 owner=submit.owner,
                 avoid=submit.avoid,
                 join=join,
+                secrets=secrets,
             )
         )
 

@@ -55,7 +55,7 @@ def spec(world: World, name: str, *, idle_s: int = 300) -> PilotSpec:
         lifetime_s=600,
         idle_s=idle_s,
         asked_at=Instant(4990),
-        join=demand(PoolName("here"), {}, Place(world.home, world.store_url)).join(),
+        join=demand(PoolName("here"), {}, Place(world.home, world.store_url)).join(OfferKey("here/any")),
     )
 
 

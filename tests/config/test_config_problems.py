@@ -145,7 +145,7 @@ def changed(old: str, new: str) -> str:
             changed('kind = "embedded"\n', ""),
             [
                 "glidepath.toml:1: pools.campus.kind: this key is needed; "
-                "which kind of pool this is, for example `embedded`"
+                "which kind of pool this is: `embedded`, or `condor` for one of HTCondor"
             ],
         ),
         (

@@ -124,7 +124,10 @@ class FakePool:
     def slots(self, *, now: Instant) -> PoolSlots:
         return PoolSlots(())
 
-    def join(self) -> tuple[tuple[str, str], ...]:
+    def join(self, offer: OfferKey) -> tuple[tuple[str, str], ...]:
         if self.joins is not None:
             raise self.joins
         return (("host", "pool.example"),)
+
+    def secrets(self, name: PilotName, *, lifetime_s: int) -> tuple[tuple[str, str], ...]:
+        return ()

@@ -291,6 +291,14 @@ def test_a_shape_that_gets_nothing_is_told_why(group, because) -> None:
     assert (plan.actions, reason(plan, f"demand:{group.name}")) == ((), because)
 
 
+@pytest.mark.parametrize(("opens_in_s", "lives_s"), [(100, []), (101, [1])])
+def test_no_pilot_without_any_life_is_asked_for_before_a_window(opens_in_s: int, lives_s: list[int]) -> None:
+    window = Window(SiteName("west"), Instant(NOW + opens_in_s), Instant(NOW + 9000), "psu")
+    known = memory(health=(Health("west/a", latency_s=100),))
+    plan = plan_of(snapshot((demand(idle=1),), windows=(window,)), known, rules(useful_s_min=0, left_s_min=0))
+    assert [each.lifetime_s for each in plan.actions if isinstance(each, Submit)] == lives_s
+
+
 def test_a_pilot_before_a_window_is_asked_for_with_the_life_that_is_left() -> None:
     window = Window(SiteName("west"), Instant(NOW + 7200), Instant(NOW + 9000), "psu")
     plan = plan_of(snapshot((demand(idle=1, run_s_max=3600),), windows=(window,)))

@@ -200,21 +200,23 @@ def test_unseen_pools_keep_their_flow(idle: int | None) -> None:
     assert seen(idle=idle, unseen=(POOL,)) == ()
 
 
-def test_pools_shapes_and_run_times_flow_apart() -> None:
+def test_pools_shapes_run_times_and_variants_flow_apart() -> None:
     groups = (
         demand(idle=1),
         demand(idle=2, pool=OTHER),
         demand(idle=3, of=shape(2)),
         demand(idle=4, run_s_max=60),
+        demand(idle=5, variant="only there"),
     )
     flows = flowed((), groups, NOW, unseen=(), known=(POOL, OTHER))
     more = tuple(replace(group, idle=10) for group in groups)
     after_more = flowed(flows, more, Instant(NOW + 10), unseen=(OTHER,), known=(POOL, OTHER))
     assert {flow.group: flow.risen for flow in after_more} == {
-        (POOL, shape(), None): 10,
-        (OTHER, shape(), None): 2,
-        (POOL, shape(2), None): 10,
-        (POOL, shape(), 60): 10,
+        (POOL, shape(), None, ""): 10,
+        (OTHER, shape(), None, ""): 2,
+        (POOL, shape(2), None, ""): 10,
+        (POOL, shape(), 60, ""): 10,
+        (POOL, shape(), None, "only there"): 10,
     }
 
 

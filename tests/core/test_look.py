@@ -9,13 +9,16 @@ import pytest
 from core.builders import (
     NOW,
     POOL,
+    SEEN_BEFORE,
     SOURCE,
     after,
     demand,
     later,
     listed,
     memory,
+    offer,
     picture_of,
+    plan_of,
     rules,
     site,
     slot,
@@ -227,3 +230,19 @@ def test_a_lost_answer_to_a_submit_makes_the_pilot_expected() -> None:
 def test_slots_that_are_unseen_partial_or_old_make_the_pool_blind() -> None:
     for sighting in (UNSEEN, Seen(NOW, PoolSlots((), complete=False)), Seen(Instant(0), PoolSlots(()))):
         assert picture_of(snapshot(slots=sighting)).blind_pools == {POOL: Because.POOL_UNSEEN}
+
+
+def test_groups_of_one_shape_that_fit_other_offers_stay_apart_and_are_each_explained() -> None:
+    everywhere = demand(idle=2, fits=("west/a", "west/b"))
+    there = demand(idle=3, fits=("west/b",), variant="only west/b")
+    under = rules(site("west", offer("west", "a"), offer("west", "b")))
+    snap = snapshot((everywhere, there, everywhere))
+    picture = picture_of(snap, memory(held=(SEEN_BEFORE,)), under)
+    assert [(each.demand.name, each.demand.idle) for each in picture.wanted] == [
+        ("pool: 1 CPU 1GiB [only west/b]", 3),
+        ("pool: 1 CPU 1GiB", 4),
+    ]
+    assert [(flow.variant, flow.idle) for flow in picture.flows] == [("only west/b", 3), ("", 4)]
+    plan = plan_of(snap, under=under)
+    told = {decision.about for decision in plan.decisions if decision.about.startswith("demand:")}
+    assert told == {"demand:pool: 1 CPU 1GiB", "demand:pool: 1 CPU 1GiB [only west/b]"}

@@ -322,7 +322,7 @@ def test_a_pool_that_does_not_say_how_to_join_costs_only_its_own_submits(error: 
     site = FakeSite()
     doors = shell(site, pools=(FakePool(joins=error), FakePool(other)))
     found = doors.act(a_plan(a_submit("s1", "s2"), a_submit("o1", pool=other), Drain(WEST, targets("d1"))))
-    untold = NotTried("the pool does not say how to join it: no route")
+    untold = NotTried("the pool cannot be joined: no route")
     assert [did.outcome for did in found] == [untold, untold, Done(), Done()]
     assert asked_of(site) == ["o1", "d1"]
 

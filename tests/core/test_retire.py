@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from core.builders import (
@@ -14,6 +16,8 @@ from core.builders import (
     later,
     listed,
     memory,
+    offer,
+    picture_of,
     plan_of,
     rules,
     shape,
@@ -21,9 +25,12 @@ from core.builders import (
     slot,
     snapshot,
 )
+from glidepath.core.check import check
 from glidepath.core.cycle import Done, NotTried, Outcome, Unseen
+from glidepath.core.provision.decide import decide
 from glidepath.core.provision.flow import Flow
 from glidepath.core.provision.memory import Health
+from glidepath.core.provision.offer import PoolRules
 from glidepath.core.provision.pilot import Clear, Drain, PilotPhase, SiteState, Target, Withdraw
 from glidepath.core.provision.policies.glideinwms import GlideinWms
 from glidepath.core.provision.policies.one_to_one import OneToOne
@@ -33,7 +40,7 @@ from glidepath.core.provision.policies.seed import Seed
 from glidepath.core.provision.policies.steady import Steady
 from glidepath.core.provision.pressure import Policy
 from glidepath.core.provision.sight import Window
-from glidepath.core.quantity import Instant, SiteName
+from glidepath.core.quantity import Instant, PoolName, SiteName
 
 UNSEEN = Unseen(Instant(NOW - 30), "timed out")
 ALWAYS, EAGER = rules(withdraw_after_s=0), Steady(release_s=1)
@@ -217,3 +224,25 @@ def test_what_was_not_cleared_is_cleared_by_a_later_cycle(outcome: Outcome, kept
     assert [type(act) for act in plan.actions] == [Clear]
     again, _ = after(snap, mem, rules())
     assert [type(act) for act in again.actions] == ([Clear] if kept else [])
+
+
+@pytest.mark.parametrize(
+    ("slots", "pools"),
+    [
+        (Unseen(Instant(NOW - 1), "timed out"), ("pool",)),
+        ((), ("pool",)),
+        ((slot("p1"),), ("other",)),
+    ],
+    ids=["its pool is unseen", "it is silent", "its pool is gone too"],
+)
+def test_a_pilot_of_a_lost_offer_that_is_not_heard_now_is_left_alone_and_blocks_nothing(
+    slots: Any, pools: tuple[str, ...]
+) -> None:
+    _, known = after(snapshot((), pilots={"west": (listed("p1"),)}, slots=(slot("p1"),)), memory(), rules())
+    new = rules(site("west", offer("west", "b")), pools=tuple(PoolRules(PoolName(name)) for name in pools))
+    waiting = (demand(idle=3, fits=("west/b",)),)
+    seen = later(snapshot(waiting, pilots={"west": (listed("p1"),)}, slots=slots), 10)
+    picture = picture_of(seen, known, new)
+    plan = decide(picture, new, Steady())
+    assert check(picture, new, plan) == ()
+    assert not [action for action in plan.actions if isinstance(action, Drain)]

@@ -76,7 +76,7 @@ def test_a_value_is_small_and_without_field_names() -> None:
         (Resources, [-1, 0, 0, 0], "at `.`: resources cannot be negative"),
         (Resources, [1, 2, 3, 4, 5], "at `.`: expected 4 fields of Resources, found 5"),
         (Resources, "no", "at `.`: expected a list, found 'no'"),
-        (Demand, ["pool"], "at `.`: expected 8 fields of Demand, found 1"),
+        (Demand, ["pool"], "at `.`: expected 9 fields of Demand, found 1"),
         (Demand, ["pool", [[1, 2, None, 0]], 1], "at `.shape.request.disk_mib`: expected int, found None"),
         (tuple[Pause, ...], [["a"], ["b", 2]], "at `[1].by`: expected str, found 2"),
         (tuple[tuple[str, int | str], ...], [["a", 1], ["b", 1.5]], "at `[1][1]`: expected int or str"),

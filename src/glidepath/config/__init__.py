@@ -10,7 +10,7 @@ from glidepath.config.problems import ConfigError, Problem
 from glidepath.config.reading import Loaded, load
 from glidepath.config.settings import Settings
 from glidepath.config.shown import show
-from glidepath.config.values import kind_settings, partitions_of, rules_of, windows_of
+from glidepath.config.values import kind_settings, partitions_of, rules_of, terms_of, windows_of
 from glidepath.config.watch import Watcher
 
 __all__ = [
@@ -27,5 +27,6 @@ __all__ = [
     "reference",
     "rules_of",
     "show",
+    "terms_of",
     "windows_of",
 ]

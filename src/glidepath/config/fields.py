@@ -29,6 +29,8 @@ PRICE_MAX = 10**6
 
 # Names end up in labels, paths and host names, and this is what all of those accept.
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+# As ClassAds have them; a dot or a dash would be read as an operator.
+_ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _TRAIT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}")
 
 
@@ -102,6 +104,12 @@ def _trait(value: str) -> str:
     return value
 
 
+def _attribute(value: str) -> str:
+    if not _ATTRIBUTE.fullmatch(value):
+        raise ValueError("is not an attribute's name; write letters, digits and `_`, such as `HasCvmfs`")
+    return value
+
+
 def _printable(value: str) -> str:
     if not value.isprintable() or len(value) > TEXT_LETTERS_MAX:
         raise ValueError(f"must be one line of printable text of at most {TEXT_LETTERS_MAX} letters")
@@ -130,5 +138,6 @@ Count = Annotated[int, Field(ge=0, le=COUNT_MAX)]
 Positive = Annotated[int, Field(ge=1, le=COUNT_MAX)]
 Name = Annotated[str, AfterValidator(_name)]
 TraitName = Annotated[str, AfterValidator(_trait)]
+AttributeName = Annotated[str, AfterValidator(_attribute)]
 Text = Annotated[str, AfterValidator(_printable)]
 Word = Annotated[str, AfterValidator(_printable), AfterValidator(_filled)]

@@ -23,7 +23,7 @@ from glidepath.config.settings import (
     StoreSettings,
 )
 from glidepath.config.shown import unit_of, written
-from glidepath.config.site import AmountSettings, OfferSettings, SiteSettings, WindowSettings
+from glidepath.config.site import AmountSettings, CondorSettings, OfferSettings, SiteSettings, WindowSettings
 from glidepath.config.tables import LimitSettings, Table
 from glidepath.core.text import one_line
 from glidepath.core.units import CPU_FORMS, DURATION_FORMS, SIZE_FORMS
@@ -40,6 +40,7 @@ TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("[sites.NAME]", SiteSettings),
     ("[sites.NAME.offers.OFFER]", OfferSettings),
     ("the keys min and step of a fitted offer", AmountSettings),
+    ("[sites.NAME.offers.OFFER.condor]", CondorSettings),
     ("[[sites.NAME.windows]]", WindowSettings),
     ('[owners."NAME"]', OwnerSettings),
 )

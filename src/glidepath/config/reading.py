@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from glidepath.config import checks
 from glidepath.config.files import Source, sources_of
 from glidepath.config.problems import PROBLEMS_MAX, ConfigError, Loc, Problem, did_you_mean, shown_key
-from glidepath.config.settings import CycleSettings, PolicySettings, Settings
+from glidepath.config.settings import CycleSettings, PolicySettings, Settings, named_by_collector
 from glidepath.config.site import SiteSettings
 from glidepath.config.tables import Table
 from glidepath.config.wording import Finding, findings_of, table_at
@@ -126,7 +126,7 @@ def _findings(tables: dict[str, Any], catalog: Catalog, *, whole: bool) -> Itera
     pools = tables.get("pools", {})
     for name, raw in pools.items():
         if isinstance(raw, dict):
-            yield from checks.check_kind(("pools", name), raw, DEMAND, catalog)
+            yield from _pool_findings(("pools", name), raw, catalog)
     for name, raw in tables.get("sites", {}).items():
         if isinstance(raw, dict):
             yield from _site_findings(("sites", name), raw, catalog)
@@ -134,6 +134,18 @@ def _findings(tables: dict[str, Any], catalog: Catalog, *, whole: bool) -> Itera
                 yield from checks.check_pool_names(("sites", name, "pools"), raw.get("pools", []), pools)
     if whole:
         yield from _missing(tables)
+
+
+def _pool_findings(at: Loc, raw: dict[str, Any], catalog: Catalog) -> Iterable[Finding]:
+    try:
+        spelled = named_by_collector(raw)
+    except ValueError:
+        return  # Already reported by the table itself.
+    for found in checks.check_kind(at, spelled, DEMAND, catalog):
+        # Where the key stands in the pool's own table, the mistake is shown there.
+        own = found.loc[len(at) :]
+        there = own[:2] == ("condor", "collector") and "collector" in raw
+        yield Finding((*at, "collector"), found.message, found.hint) if there else found
 
 
 def _site_findings(at: Loc, raw: dict[str, Any], catalog: Catalog) -> Iterable[Finding]:

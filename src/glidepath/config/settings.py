@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -141,10 +141,26 @@ class PolicySettings(Table):
         return {**name, "numbers": numbers}
 
 
+def named_by_collector(raw: Any) -> Any:
+    """`collector = "cm.example.org"` in a pool's table is short for the kind `condor` with that collector."""
+    if not isinstance(raw, dict) or "collector" not in raw or raw.get("kind", "condor") != "condor":
+        return raw
+    own = raw.get("condor", {})
+    if not isinstance(own, dict):
+        return raw
+    if "collector" in own:
+        raise ValueError("`collector` is given twice, here and in the table `condor`")
+    rest = {key: value for key, value in raw.items() if key != "collector"}
+    return {**rest, "kind": "condor", "condor": {"collector": raw["collector"], **own}}
+
+
 class PoolSettings(Table):
     """One pool that pilots join."""
 
-    kind: Word = Field(description="Which kind of pool this is, for example `embedded`.")
+    kind: Word = Field(
+        description="Which kind of pool this is: `embedded`, or `condor` for one of HTCondor. May be left "
+        "out where `collector` is given."
+    )
     limits: LimitSettings = Field(
         default_factory=LimitSettings,
         description="Limits over all pilots of this pool. By default there are none.",
@@ -172,13 +188,14 @@ class PoolSettings(Table):
     )
     own: OwnTable = Field(
         default_factory=dict,
-        description="The sub-table named like `kind`: keys that only this kind of pool knows.",
+        description="The sub-table named like `kind`: keys that only this kind of pool knows. For a pool of "
+        "HTCondor, `collector` may also stand in the pool's own table, as it is often the only one.",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _own_apart(cls, raw: object) -> object:
-        return with_own(raw, cls.model_fields)
+        return with_own(named_by_collector(raw), cls.model_fields)
 
 
 class OwnerSettings(Table):

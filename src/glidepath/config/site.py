@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field, model_validator
 
 from glidepath.config.fields import (
+    AttributeName,
     Count,
     Cpus,
     Duration,
@@ -35,6 +36,30 @@ class AmountSettings(Table):
     memory: Size = Field(default=0, description="Memory. Zero: not bounded or not rounded.")
     disk: Size = Field(default=0, description="Scratch disk. Zero: not bounded or not rounded.")
     gpus: Count = Field(default=0, description="GPUs. Zero: not bounded or not rounded.")
+
+
+class CondorSettings(Table):
+    """What the pilots of an offer say and run in a pool of HTCondor, besides what glidepath says itself."""
+
+    attributes: Mapping[AttributeName, Word | bool | int | float] = Field(
+        default_factory=dict,
+        description="Attributes of the slot that jobs may ask for, such as `{ HasCvmfs = true }`. By default "
+        "none.",
+    )
+    start: Annotated[tuple[Word, ...], Field(strict=False)] = Field(
+        default=(),
+        description="Terms in the language of ClassAds, such as `TARGET.WantsGpu =?= true`; a pilot takes "
+        "only jobs for which all of them hold, and none is started for others. By default none.",
+    )
+    lines: Annotated[tuple[Word, ...], Field(strict=False)] = Field(
+        default=(),
+        description="Lines that are added to the HTCondor configuration of a pilot. By default none.",
+    )
+    init: Text = Field(
+        default="",
+        description="A program on the worker that a pilot runs before it joins; where it fails the pilot "
+        "leaves. By default none.",
+    )
 
 
 class OfferSettings(Table):
@@ -78,6 +103,29 @@ class OfferSettings(Table):
         default=False,
         description="Whether each pilot is sized from the jobs it is started for, up to the size above. "
         "By default all pilots have the full size.",
+    )
+    community: Text = Field(
+        default="",
+        description="Only jobs that their schedd routed to this word are served, see the pool's `route`. "
+        "By default only jobs that are not routed.",
+    )
+    owners: Annotated[tuple[Word, ...], Field(strict=False)] = Field(
+        default=(),
+        description="Owners whose jobs are served, where `*` stands for any letters. By default all.",
+    )
+    owners_refused: Annotated[tuple[Word, ...], Field(strict=False)] = Field(
+        default=(), description="Owners whose jobs are not served, written like `owners`. By default none."
+    )
+    groups: Annotated[tuple[Word, ...], Field(strict=False)] = Field(
+        default=(),
+        description="Accounting groups whose jobs are served, written like `owners`. By default all.",
+    )
+    groups_refused: Annotated[tuple[Word, ...], Field(strict=False)] = Field(
+        default=(),
+        description="Accounting groups whose jobs are not served, written like `owners`. By default none.",
+    )
+    condor: CondorSettings = Field(
+        default_factory=CondorSettings, description="What pilots say and run in a pool of HTCondor."
     )
     min: AmountSettings | None = Field(
         default=None,

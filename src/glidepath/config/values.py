@@ -13,8 +13,9 @@ from glidepath.config.settings import PoolSettings, Settings
 from glidepath.config.site import OfferSettings, SiteSettings
 from glidepath.config.tables import LimitSettings
 from glidepath.core.provision.offer import Limits, Offer, OwnerRules, PolicyRule, PoolRules, Rules, SiteRules
-from glidepath.core.quantity import Owner, PoolName, SiteName
+from glidepath.core.quantity import OfferKey, Owner, PoolName, SiteName
 from glidepath.plugins import BACKENDS, DEMAND, Catalog, Installed
+from glidepath.terms import OfferTerms
 
 
 def rules_of(settings: Settings) -> Rules:
@@ -43,6 +44,39 @@ def windows_of(settings: Settings) -> tuple[tuple[SiteName, int, int, str], ...]
         for name, site in sorted(settings.sites.items())
         for window in sorted(site.windows, key=lambda each: (each.start, each.end, each.why))
     )
+
+
+def terms_of(settings: Settings) -> dict[OfferKey, OfferTerms]:
+    """Whom each offer serves and what its pilots say, for the doors of pools."""
+    return {
+        OfferKey(f"{site}/{name}"): _terms(offer)
+        for site, table in sorted(settings.sites.items())
+        for name, offer in sorted(table.offers.items())
+    }
+
+
+def _terms(offer: OfferSettings) -> OfferTerms:
+    condor = offer.condor
+    return OfferTerms(
+        community=offer.community,
+        owners=tuple(sorted(set(offer.owners))),
+        owners_refused=tuple(sorted(set(offer.owners_refused))),
+        groups=tuple(sorted(set(offer.groups))),
+        groups_refused=tuple(sorted(set(offer.groups_refused))),
+        attributes=tuple((name, _classad(value)) for name, value in sorted(condor.attributes.items())),
+        start=condor.start,
+        lines=condor.lines,
+        init=condor.init,
+    )
+
+
+def _classad(value: str | bool | int | float) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return repr(value)
 
 
 def partitions_of(settings: Settings) -> tuple[tuple[str, PoolName], ...]:

@@ -7,6 +7,7 @@ Times are `Instant`, seconds on the steady timeline (see `glidepath.clock`); spa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NewType
 
 Instant = NewType("Instant", int)
@@ -32,7 +33,7 @@ class HashedOnce:
         try:
             return self._hash
         except AttributeError:
-            found = hash(tuple(getattr(self, name) for name in self.__slots__))
+            found = hash(attrgetter(*self.__slots__)(self))
             object.__setattr__(self, "_hash", found)
             return found
 

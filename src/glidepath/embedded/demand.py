@@ -11,7 +11,7 @@ from glidepath.core.provision.demand import DemandSight, JobAd, grouped
 from glidepath.core.provision.offer import Offer
 from glidepath.core.provision.pilot import Slot
 from glidepath.core.provision.sight import PoolSlots
-from glidepath.core.quantity import Instant, Owner, PilotName, PoolName, Shape, SourceName
+from glidepath.core.quantity import Instant, OfferKey, Owner, PilotName, PoolName, Shape, SourceName
 from glidepath.embedded.server import socket_path
 from glidepath.embedded.workers import all_workers
 from glidepath.ports import DemandSource, Place
@@ -56,9 +56,13 @@ class EmbeddedPool:
             )
         )
 
-    def join(self) -> tuple[tuple[str, str], ...]:
+    def join(self, offer: OfferKey) -> tuple[tuple[str, str], ...]:
         socket = socket_path(self._place.home).absolute()
         return (("GLIDEPATH_POOL", self.name), ("GLIDEPATH_POOL_SOCKET", str(socket)))
+
+    def secrets(self, name: PilotName, *, lifetime_s: int) -> tuple[tuple[str, str], ...]:
+        """None: the socket asks the kernel who is there."""
+        return ()
 
     def store(self) -> Store:
         if self._store is None:

@@ -40,8 +40,8 @@ NESTED: Mapping[str, tuple[str, Any]] = {
 }
 # Items are told apart by their first field, but for these.
 KEYS: Mapping[Any, Callable[[Any], Hashable]] = {
-    Demand: attrgetter("shape", "run_s_max"),
-    Flow: attrgetter("pool", "shape", "run_s_max"),
+    Demand: attrgetter("shape", "run_s_max", "variant"),
+    Flow: attrgetter("group"),
     Window: attrgetter("site", "opens_at"),
     NodeHealth: attrgetter("site", "node"),
     Held: attrgetter("pool", "source"),

@@ -114,7 +114,7 @@ class Watch:
         for about in sorted(self.due.difference(abouts)):
             self.breaks(run.cycles, f"explained: nothing is said about {about}")
         shapes = {
-            (demand.pool, demand.shape, demand.run_s_max)
+            demand.group
             for *_, sight in cycle.snapshot.demand
             if isinstance(sight, Seen) and sight.value.complete
             for demand in sight.value.demands

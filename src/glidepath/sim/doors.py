@@ -15,7 +15,7 @@ from glidepath.core.provision.demand import DemandSight
 from glidepath.core.provision.offer import Offer
 from glidepath.core.provision.pilot import PilotSpec, Target
 from glidepath.core.provision.sight import PoolSlots, SiteListing
-from glidepath.core.quantity import Instant, PilotName, PoolName, SiteName, SourceName
+from glidepath.core.quantity import Instant, OfferKey, PilotName, PoolName, SiteName, SourceName
 from glidepath.ports import DemandSource
 from glidepath.sim.fault import Faults
 from glidepath.sim.queue import JobQueue
@@ -83,7 +83,10 @@ class SimPoolDoor:
         answer: PoolSlots = self.faults.read(f"slots {self.name}", go)
         return answer
 
-    def join(self) -> tuple[tuple[str, str], ...]:
+    def join(self, offer: OfferKey) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def secrets(self, name: PilotName, *, lifetime_s: int) -> tuple[tuple[str, str], ...]:
         return ()
 
 

@@ -26,7 +26,7 @@ from glidepath.sim.score import CAUSES, Result, Score, Series, percentile
 JOBS_MAX = 2_000_000
 MATCH_S = 60
 
-Group = tuple[PoolName, str, Shape, int | None]
+Group = tuple[PoolName, str, Shape, int | None, str]
 
 
 class HistoryError(ValueError):
@@ -139,7 +139,7 @@ def _read_demand(found: Recorded, entry: Entry, ends: Counter[PoolName], gap_s: 
             found.blind_s += gap_s
             continue
         seen: dict[Group, Demand] = {
-            (pool, source, demand.shape, demand.run_s_max): demand for demand in sight.value.demands
+            (pool, source, *demand.group[1:]): demand for demand in sight.value.demands
         }
         mine = [group for group in found.flocks if group[:2] == (pool, source)]
         changes: dict[Group, int] = {}
@@ -200,7 +200,7 @@ def _read_pilots(found: Recorded, entry: Entry) -> None:
 
 def _arrivals(found: Recorded) -> tuple[Arrival, ...]:
     jobs: list[Arrival] = []
-    for (pool, _, shape, run_s_max), flock in found.flocks.items():
+    for (pool, _, shape, run_s_max, _variant), flock in found.flocks.items():
         known = [end - start for start, end in zip(flock.started, flock.ended, strict=False)]
         usual_s = max(1, int(percentile(sorted(known), 0.5))) if known else 600
         over_at = found.last_at - found.first_at
@@ -298,6 +298,8 @@ def _notes(found: Recorded) -> Iterable[str]:
     )
     if found.blind_s:
         yield f"demand was unseen for {found.blind_s} s in all; what happened meanwhile is taken as one step"
+    if any(variant for *_, variant in found.flocks):
+        yield "some jobs fitted only some offers by terms of their own; here size and traits alone decide"
     unseen = [site.name for site in found.rules.sites if not found.queue_s[site.name]]
     if unseen:
         yield (

@@ -14,6 +14,8 @@ from glidepath.core.quantity import Instant, OfferKey, Owner, PoolName, Shape
 # Enough to name those who wait; a group of ten thousand owners must not fill the journal.
 OWNERS_KEPT_MAX = 20
 
+Group = tuple[PoolName, Shape, int | None, str]
+
 
 @dataclass(frozen=True, slots=True)
 class JobAd:
@@ -29,7 +31,7 @@ class JobAd:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The jobs of one pool, shape and stated run time: how many, how old, whose, and what fits them."""
+    """The jobs of one pool, shape, stated run time and variant: how many, how old, whose, what fits them."""
 
     pool: PoolName
     shape: Shape
@@ -39,10 +41,16 @@ class Demand:
     owners: tuple[tuple[Owner, int], ...] = ()  # idle jobs of each, most first
     run_s_max: int | None = None
     fits: tuple[OfferKey, ...] = ()
+    variant: str = ""  # what tells it apart from others of the same shape that fit other offers
+
+    @property
+    def group(self) -> Group:
+        return (self.pool, self.shape, self.run_s_max, self.variant)
 
     @property
     def name(self) -> str:
-        return f"{self.pool}: {self.shape}" + (f" run<={self.run_s_max}s" if self.run_s_max else "")
+        run = f" run<={self.run_s_max}s" if self.run_s_max else ""
+        return f"{self.pool}: {self.shape}{run}" + (f" [{self.variant}]" if self.variant else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from glidepath.core.provision.demand import Demand
+from glidepath.core.provision.demand import Demand, Group
 from glidepath.core.quantity import Instant, PoolName, Shape
 
 # Long enough to see a rate through the noise of single jobs, short enough that a morning is not the night.
 SPAN_S = 1800
-
-Group = tuple[PoolName, Shape, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +27,11 @@ class Flow:
     since: Instant
     risen: int = 0
     before: int = 0
+    variant: str = ""
 
     @property
     def group(self) -> Group:
-        return (self.pool, self.shape, self.run_s_max)
+        return (self.pool, self.shape, self.run_s_max, self.variant)
 
     def arriving(self, now: Instant, over_s: int) -> int:
         """So many jobs come to wait in `over_s` seconds, at the rate of the last span."""
@@ -55,13 +54,12 @@ def flowed(
     for demand in demands:
         if demand.pool in unseen:
             continue
-        group = (demand.pool, demand.shape, demand.run_s_max)
-        flow = old.pop(group, None)
+        flow = old.pop(demand.group, None)
         if demand.pool not in known:
             flow = None
         if flow is None:
             if demand.idle:
-                after.append(Flow(*group, demand.idle, now, demand.idle if demand.pool in known else 0))
+                after.append(_first(demand, now, demand.idle if demand.pool in known else 0))
             continue
         after.append(_next(flow, demand.idle, now))
     for flow in old.values():
@@ -74,11 +72,18 @@ def flowed(
     return tuple(after)
 
 
+def _first(demand: Demand, now: Instant, risen: int) -> Flow:
+    pool, shape, run_s_max, variant = demand.group
+    return Flow(pool, shape, run_s_max, demand.idle, now, risen, variant=variant)
+
+
 def _next(flow: Flow, idle: int, now: Instant) -> Flow:
+    pool, shape, run_s_max, variant = flow.group
     risen = max(0, idle - flow.idle)
     if now - flow.since < SPAN_S:
         if idle == flow.idle:
             return flow
-        return Flow(*flow.group, idle, flow.since, flow.risen + risen, flow.before)
+        risen += flow.risen
+        return Flow(pool, shape, run_s_max, idle, flow.since, risen, flow.before, variant)
     before = flow.risen if now - flow.since < 2 * SPAN_S else 0
-    return Flow(*flow.group, idle, now, risen, before)
+    return Flow(pool, shape, run_s_max, idle, now, risen, before, variant)

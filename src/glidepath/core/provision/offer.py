@@ -70,6 +70,12 @@ class Kind(HashedOnce):
 
 
 @lru_cache(maxsize=KINDS_KEPT_MAX)
+def kind_of(offer: OfferKey, size: Resources, traits: Traits) -> Kind:
+    """The same for the same: pilots are counted by their kind in every cycle."""
+    return Kind(offer, size, traits)
+
+
+@lru_cache(maxsize=KINDS_KEPT_MAX)
 def kind_for(offer: Offer, shape: Shape) -> Kind | None:
     """The kind of pilot that this offer would start for the shape; None where none of it could fit."""
     size = offer.size
@@ -83,7 +89,7 @@ def kind_for(offer: Offer, shape: Shape) -> Kind | None:
             taken[key] = value
         elif offered.get(key) != value:
             return None
-    return Kind(offer.key, size, tuple(sorted(taken.items())))
+    return kind_of(offer.key, size, tuple(sorted(taken.items())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from operator import attrgetter
 from glidepath.core.because import Because
 from glidepath.core.cycle import Seen, Sighting
 from glidepath.core.provision.books import Books
-from glidepath.core.provision.demand import Demand, DemandSight, most_first
+from glidepath.core.provision.demand import Demand, DemandSight, Group, most_first
 from glidepath.core.provision.flow import SPAN_S, Flow, flowed
 from glidepath.core.provision.memory import Health, Held, Memory, NodeHealth
 from glidepath.core.provision.offer import PoolRules, Rules, SiteRules
 from glidepath.core.provision.pilot import PilotPhase, Slot, Track
 from glidepath.core.provision.sight import PoolSlots, SiteListing, Snapshot
-from glidepath.core.quantity import Instant, OfferKey, Owner, PoolName, Shape, SiteName
+from glidepath.core.quantity import Instant, OfferKey, Owner, PoolName, SiteName
 
 _KIND = attrgetter("offer", "site", "pool", "owner", "phase")
 # Behind all others: what fits nowhere takes no room from anyone.
@@ -201,10 +201,10 @@ def _decayed(held: Held, pool: PoolRules, now: Instant) -> list[Demand]:
 
 
 def _summed(demands: list[Demand]) -> list[Demand]:
-    """One row per pool, shape and run time, whichever sources named it; in a fixed order."""
-    rows: dict[tuple[PoolName, Shape, int | None], Demand] = {}
+    """One row per group, whichever sources named it; in a fixed order."""
+    rows: dict[Group, Demand] = {}
     for demand in demands:
-        key = (demand.pool, demand.shape, demand.run_s_max)
+        key = demand.group
         rows[key] = _added(rows[key], demand) if key in rows else demand
     return sorted(rows.values(), key=_order)
 
@@ -221,6 +221,7 @@ def _order(demand: Demand) -> tuple[object, ...]:
         demand.shape.request.as_tuple(),
         demand.shape.traits,
         demand.run_s_max or 0,
+        demand.variant,
     )
 
 

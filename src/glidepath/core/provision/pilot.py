@@ -5,10 +5,10 @@ Phases move only along `NEXT`; a test proves the table closed, reachable and end
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from glidepath.core.provision.offer import Kind
+from glidepath.core.provision.offer import Kind, kind_of
 from glidepath.core.quantity import (
     Instant,
     NodeName,
@@ -133,7 +133,7 @@ class Track:
 
     @property
     def kind(self) -> Kind:
-        return Kind(self.offer, self.size, self.traits)
+        return kind_of(self.offer, self.size, self.traits)
 
     @property
     def live(self) -> bool:
@@ -242,3 +242,4 @@ class PilotSpec:
     owner: Owner = Owner("")
     avoid: tuple[NodeName, ...] = ()
     join: tuple[tuple[str, str], ...] = ()  # how to join the pool, from the pool's own door
+    secrets: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # file names and contents

@@ -119,7 +119,8 @@ def _offer_gone(going: Retirement) -> None:
     for offer in sorted({track.offer for track in gone}):
         tracks = [track for track in gone if track.offer == offer]
         pending = [t for t in tracks if t.phase is P.PENDING]
-        idle = [t for t in tracks if t.phase is P.IDLE]
+        # Idle by what its pool says now: what memory has of one that is not heard may be an hour old.
+        idle = [t for t in tracks if t.phase is P.IDLE and t.name in going.picture.slots]
         reason = Reason(Because.OFFER_GONE, (("pilots", len(tracks)),))
         going.withdraw(f"offer:{offer}", reason, pending)
         going.drain(f"offer:{offer}", reason, idle)

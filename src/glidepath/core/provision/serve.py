@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from glidepath.core.because import Because
 from glidepath.core.cycle import Fact, Reason
 from glidepath.core.provision.demand import Demand
-from glidepath.core.provision.offer import Kind, Rules, kind_for
+from glidepath.core.provision.offer import Kind, Rules, kind_for, kind_of
 from glidepath.core.provision.picture import Picture, Wanted
 from glidepath.core.provision.pilot import COMING, PilotPhase
 from glidepath.core.provision.pressure import Arriving, Need, Policy
 from glidepath.core.provision.share import Candidate, Market, OpenOffer
 from glidepath.core.provision.supply import FOREVER_S, Amounts, Row, Stock, copies
-from glidepath.core.quantity import OfferKey, Owner, PoolName
+from glidepath.core.quantity import OfferKey, Owner, PoolName, Resources
 
 # Remaining lifetimes are told apart at so many steps at most, or ten thousand pilots would be as many lots.
 LIFE_STEPS_MAX = 16
@@ -65,8 +65,9 @@ def shelves(picture: Picture, rules: Rules) -> Shelves:
             slot = picture.slots.get(track.name)
             if slot is not None and slot.free and not track.leaving:
                 left_s = FOREVER_S if track.ends_at is None else track.ends_at - picture.now
-                whole = phase is PilotPhase.IDLE
-                free.append((track.pool, track.kind, slot.free, _floor(left_s, steps), whole))
+                if left_s > 0:
+                    whole = phase is PilotPhase.IDLE
+                    free.append((track.pool, track.kind, slot.free, _floor(left_s, steps), whole))
         elif phase in COMING and not track.leaving:
             offer = offers.get(track.offer)
             life_s = FOREVER_S if offer is None else offer.lifetime_s
@@ -90,7 +91,7 @@ def _least(picture: Picture) -> Amounts:
     """The smallest of each part that any group asks for."""
     requests = [wanted.demand.shape.request.as_tuple() for wanted in picture.wanted]
     if not requests:
-        return (0, 0, 0, 0)
+        return Resources().as_tuple()
     cpus, memories, disks, gpus = zip(*requests, strict=True)
     return (min(cpus), min(memories), min(disks), min(gpus))
 
@@ -99,11 +100,9 @@ def _life_steps(picture: Picture, rules: Rules) -> list[int]:
     """The run times that demand states, and the least life that is of use where none is stated."""
     stated = {w.demand.run_s_max for w in picture.wanted if w.demand.run_s_max}
     steps = sorted({rules.left_s_min, *stated})
-    if len(steps) > LIFE_STEPS_MAX:
-        # Rounding down understates what is left, so a job is never counted on a pilot too short for it.
-        stride = -(-len(steps) // LIFE_STEPS_MAX)
-        steps = sorted({*steps[::stride], steps[-1]})
-    return steps
+    # Rounding down understates what is left, so a job is never counted on a pilot too short for it.
+    stride = -(-len(steps) // LIFE_STEPS_MAX)
+    return sorted({*steps[::stride], steps[-1]})
 
 
 def _floor(life_s: int, steps: list[int]) -> int:
@@ -122,8 +121,8 @@ class Service:
         self.shelves = shelves(picture, rules)
         self.paused = {pause.about for pause in picture.snapshot.pauses}
         self.owners_limited = bool(rules.owners)
-        self._fitted = sorted(key for key, entry in market.offers.items() if entry.offer.fitted)
         self._fixed: dict[tuple[PoolName, tuple[OfferKey, ...]], list[tuple[OpenOffer, Kind]]] = {}
+        self._fitted: dict[tuple[PoolName, tuple[OfferKey, ...]], list[OpenOffer]] = {}
         self._latencies: dict[tuple[PoolName, tuple[OfferKey, ...]], int] = {}
         self._on_their_way: dict[tuple[PoolName, tuple[OfferKey, ...]], int] = {}
         self._flows = {flow.group: flow for flow in picture.flows}
@@ -132,26 +131,23 @@ class Service:
     def kinds(self, demand: Demand) -> list[tuple[OpenOffer, Kind]]:
         """The kinds of pilot that fit, one per offer. Fixed offers are the same for all with equal `fits`."""
         group = (demand.pool, demand.fits)
-        fixed = self._fixed.get(group)
-        entries = self.market.offers
-        if fixed is None:
+        if group not in self._fixed:
+            entries = self.market.offers
             known = [entries[k] for k in demand.fits if k in entries and entries[k].takes(demand.pool)]
-            fixed = [
-                (entry, Kind(entry.offer.key, entry.offer.size, entry.offer.traits))
+            self._fixed[group] = [
+                (entry, kind_of(entry.offer.key, entry.offer.size, entry.offer.traits))
                 for entry in known
                 if not entry.offer.fitted
             ]
+            self._fitted[group] = [entry for entry in known if entry.offer.fitted]
             for entry in known:
                 entry.fits_any = True
-            self._fixed[group] = fixed
         fitted = [
-            (entries[key], kind)
-            for key in self._fitted
-            if key in demand.fits
-            and entries[key].takes(demand.pool)
-            and (kind := kind_for(entries[key].offer, demand.shape)) is not None
+            (entry, kind)
+            for entry in self._fitted[group]
+            if (kind := kind_for(entry.offer, demand.shape)) is not None
         ]
-        return fixed + fitted if fitted else fixed
+        return self._fixed[group] + fitted
 
     def serve(self, wanted: Wanted) -> Served:
         demand = wanted.demand
@@ -164,8 +160,7 @@ class Service:
         free = self.shelves.free.take(demand.pool, plain, request, jobs=jobs, run_s=run_s)
         coming = self.shelves.coming.take(demand.pool, plain, request, jobs=jobs - free, run_s=run_s)
         uncovered = jobs - free - coming
-        if uncovered:
-            self.shelves.late.take(demand.pool, plain, request, jobs=uncovered, run_s=run_s)
+        self.shelves.late.take(demand.pool, plain, request, jobs=uncovered, run_s=run_s)
         facts: tuple[Fact, ...] = (("idle", demand.idle), ("free", free), ("coming", coming))
         if expected:
             facts = (("idle", demand.idle), ("expected", expected), *facts[1:])
@@ -178,8 +173,8 @@ class Service:
 
     def _expected(self, demand: Demand, kinds: list[tuple[OpenOffer, Kind]]) -> int:
         """Jobs that the policy wants to be ready for before they come, at the pace of the best open offer."""
-        flow = self._flows.get((demand.pool, demand.shape, demand.run_s_max))
-        if flow is None or not (flow.risen or flow.before):
+        flow = self._flows.get(demand.group)
+        if flow is None:
             return 0
         latency_s = self._latency_s(demand, kinds)
         now = self.picture.now
@@ -244,7 +239,7 @@ class Service:
         first = max(open_ones, key=_best) if open_ones else self._shut(kinds, request, run_s)
         if first is None:
             told = (("run_s", demand.run_s_max or 0), ("slack_s", self.rules.slack_s))
-            return Served(wanted, Reason(Because.NO_OFFER_LASTS, (*facts, *told)))
+            return Served(wanted, Reason(Because.NO_OFFER_LASTS, (*facts, *told)), uncovered=supply.uncovered)
         need = self._need(demand, supply, first)
         pressure = self.policy.pressure(need)
         uncovered = supply.uncovered
@@ -316,8 +311,6 @@ class Service:
 
     def _parts(self, demand: Demand, jobs: int) -> list[tuple[Owner, int]]:
         """In whose name pilots are asked for: everyone's in proportion where owners have limits."""
-        if not jobs:
-            return []
         first = demand.owners[0][0] if demand.owners else Owner("")
         if not self.owners_limited or len(demand.owners) < 2:
             return [(first, jobs)]
@@ -346,7 +339,7 @@ class Service:
             if self.picture.unproven:
                 return Reason(Because.SITES_UNPROVEN, (*facts, ("sites", ",".join(self.picture.unproven))))
             return Reason(Because.POOL_AT_LIMIT, facts)
-        if open_ones and not all(candidate.entry.full for candidate in open_ones):
+        if open_ones:
             return Reason(Because.OWNER_AT_LIMIT, facts)
         # The one that would have served it: others that fit may be open and die too early for these jobs.
         entry = first.entry

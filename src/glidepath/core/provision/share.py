@@ -57,10 +57,6 @@ class Counts:
     live: int = 0
     pending: int = 0  # asked for and not yet joined
 
-    def add(self, live: int, pending: int) -> None:
-        self.live += live
-        self.pending += pending
-
 
 @dataclass(slots=True)
 class OpenOffer:
@@ -183,11 +179,9 @@ def market(picture: Picture, rules: Rules) -> Market:
     for (offer_key, site_name, pool, owner, phase), live in picture.kinds.items():
         # What is unknown may be in a site's queue still.
         pending = live if phase in COMING or phase is PilotPhase.UNKNOWN else 0
-        by_offer[offer_key].add(live, pending)
-        by_site[site_name].add(live, pending)
-        by_pool[pool].add(live, pending)
-        by_owner[owner].add(live, pending)
-        overall.add(live, pending)
+        for counts in (by_offer[offer_key], by_site[site_name], by_pool[pool], by_owner[owner], overall):
+            counts.live += live
+            counts.pending += pending
 
     hidden = _hidden(picture, rules, by_site)
 
@@ -323,7 +317,8 @@ def _close_for_window(entry: OpenOffer, picture: Picture, rules: Rules) -> None:
             entry.why = (("left_s", window.closes_at - picture.now), ("why", window.why))
             return
         usable_s = window.opens_at - picture.now - entry.latency_s
-        if usable_s < rules.useful_s_min:
+        # A pilot without any life is read as one without a limit by some queues.
+        if usable_s < max(1, rules.useful_s_min):
             entry.closed = Because.WINDOW_NEAR
             entry.why = (("opens_in_s", window.opens_at - picture.now), ("why", window.why))
             return

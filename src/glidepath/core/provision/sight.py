@@ -27,6 +27,7 @@ class PoolSlots:
 
     slots: tuple[Slot, ...]
     complete: bool = True
+    foreign: int = 0  # that call themselves ours and are signed by somebody else; not counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ A slot counts for a job only if its memory, disk, GPUs and remaining life fit th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -81,17 +82,13 @@ class Stock:
         self._least = least
 
     def add_all(self, rows: Iterable[Row]) -> None:
-        counts: dict[tuple[PoolName, Kind, Amounts, int, bool], int] = {}
-        for pool, kind, room, life_s, whole in rows:
-            key = (pool, kind, room.as_tuple(), life_s, whole)
-            counts[key] = counts.get(key, 0) + 1
+        counts = Counter(rows)
         # The fullest pilots first: what is begun is filled before another is touched.
-        for pool, kind, amounts, life_s, whole in sorted(
-            counts, key=lambda k: (k[0], k[1].offer, k[4], k[2], k[3], k[1].size, k[1].traits)
-        ):
+        for row in sorted(counts, key=lambda r: (r[0], r[1].offer, r[4], r[2], r[3], r[1].size, r[1].traits)):
+            pool, kind, room, life_s, whole = row
+            amounts = room.as_tuple()
             if whole or fits(self._least, amounts):
-                count = counts[(pool, kind, amounts, life_s, whole)]
-                self._shelf(pool, kind.offer).lots.append(Lot(kind, amounts, count, life_s, whole))
+                self._shelf(pool, kind.offer).lots.append(Lot(kind, amounts, counts[row], life_s, whole))
         for shelves in self._pools.values():
             for shelf in shelves.values():
                 shelf.measure()
