@@ -8,7 +8,7 @@ import pytest
 from tests.embedded.world import World, until
 
 from glidepath.core.provision.offer import Offer
-from glidepath.core.quantity import Instant, PoolName, Resources, SiteName
+from glidepath.core.quantity import Instant, OfferKey, PoolName, Resources, SiteName
 from glidepath.embedded.demand import demand
 from glidepath.ports import DemandSource, Place, Pool
 
@@ -60,7 +60,10 @@ def test_a_pilot_that_has_left_is_no_slot(world: World) -> None:
 
 def test_making_a_pool_touches_nothing_and_a_store_that_is_not_there_raises(tmp_path: Path) -> None:
     pool = demand(HERE, {}, Place(tmp_path / "no", f"sqlite:///{tmp_path}/no/glidepath.db"))
-    assert pool.join() == (("GLIDEPATH_POOL", "here"), ("GLIDEPATH_POOL_SOCKET", f"{tmp_path}/no/pool.sock"))
+    assert pool.join(OfferKey("here/any")) == (
+        ("GLIDEPATH_POOL", "here"),
+        ("GLIDEPATH_POOL_SOCKET", f"{tmp_path}/no/pool.sock"),
+    )
     with pytest.raises(OSError):
         pool.slots(now=Instant(0))
     with pytest.raises(OSError):
