@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types unit real bench lock docs soak mutants clean
+.PHONY: help run test lint types unit real bed bench lock docs soak mutants clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ unit: $(STAMP) ## the tests that start no servers
 
 real: $(STAMP) ## only the tests that start real servers
 	@$(BIN)/pytest -m real
+
+bed: ## build what the real servers of the tests need, once, with progress
+	@$(PYTHON) bed/ctl prepare
 
 soak: $(STAMP) ## long randomised runs
 	@$(BIN)/python -m tests.soak

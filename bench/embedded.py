@@ -14,7 +14,7 @@ from pathlib import Path
 
 from glidepath.core.quantity import Instant, Resources
 from glidepath.embedded.server import PoolServer, socket_path
-from glidepath.pilot import PILOT_FILE
+from glidepath.pilot import pilot_file
 from glidepath.store.engine import open_store
 from glidepath.store.job import JobSpec, JobState
 from glidepath.store.jobs import JobStore
@@ -39,7 +39,7 @@ def pilot_command(home: Path, name: str) -> list[str]:
     folder.mkdir(parents=True)
     size = ["--cpus-milli", str(SLOTS * 1000), "--memory-mib", str(SLOTS * 512)]
     place = ["--folder", str(folder), "--socket", str(socket_path(home)), "--pool", "bench"]
-    return [sys.executable, "-I", str(PILOT_FILE), "--name", name, *place, *size, "--idle-s", "600"]
+    return [sys.executable, "-I", str(pilot_file(home)), "--name", name, *place, *size, "--idle-s", "600"]
 
 
 def measure(home: Path, count: int) -> float:

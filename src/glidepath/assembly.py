@@ -99,5 +99,5 @@ def memory_after(last: Entry | None, now: Instant, *, cycle: int = 0) -> Memory:
     number of the cycle that the journal counts on from."""
     if last is None:
         return Memory(incarnation(), born_at=now, cycle=cycle)
-    kept = resumed(last.memory, last.snapshot, last.plan, last.outcomes or (), rules=last.rules)
+    kept = resumed(last.memory, last.snapshot, last.plan, last.outcomes, rules=last.rules, now=now)
     return replace(kept, incarnation=incarnation())

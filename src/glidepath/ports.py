@@ -17,6 +17,7 @@ from glidepath.core.provision.offer import Offer
 from glidepath.core.provision.pilot import PilotSpec, Target
 from glidepath.core.provision.sight import PoolSlots, SiteListing
 from glidepath.core.quantity import Instant, OfferKey, PilotName, PoolName, SiteName, SourceName
+from glidepath.story import JobStory
 from glidepath.terms import OfferTerms
 
 # What a read may raise when the world fails; anything else is a bug of the door.
@@ -67,6 +68,28 @@ class Pool(Protocol):
         Raises where there is none that would last: a pilot that could not join is not started.
         """
         ...
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A pool that can say between two cycles, at little cost, that something new waits."""
+
+    poll_s: float  # so often it may be asked
+
+    def changed(self) -> bool:
+        """Whether jobs came to wait since demand was last read."""
+        ...
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A pool that can be asked about one job of a queue that is not ours."""
+
+    def explain(self, job_id: str, offers: tuple[Offer, ...]) -> tuple[JobStory, ...]:
+        """The job of that number in each queue that has one; none where nobody has."""
+        ...
+
+    def close(self) -> None: ...
 
 
 @runtime_checkable

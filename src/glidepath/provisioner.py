@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -48,6 +48,8 @@ from glidepath.ports import WORLD_ERRORS, Backend, Clock, DemandSource, Pool
 
 # A site that says no so often in one cycle has been understood; the rest of the batch is not tried.
 REFUSALS_MAX = 3
+# What was decided longer ago than this is not carried out any more; the next look decides anew.
+AGAIN_S_MAX = 300
 # Stands for the sources of a pool that has not named any yet.
 UNNAMED = SourceName("?")
 
@@ -170,6 +172,19 @@ class Provisioner:
             {f"site {site}": task.run for site, task in tasks.items()}, limit_s=self.doors.act_s_max + slack_s
         )
         return tuple(did for task in tasks.values() for did in task.outcomes())
+
+    def again(self, plan: Plan[PilotAction], rules: Rules) -> None:
+        """A plan that an earlier life wrote down and died over: its pilots are asked for again.
+
+        Under the same names, so that a site which has them already says so. Without this they would be
+        waited for until the site's `appear_within`, and their jobs with them. The answers change nothing:
+        what became of the first request is open all the same, and the next listing tells. Nothing else is
+        repeated, nothing that was decided by other rules, and nothing that was decided too long ago.
+        """
+        age_s = self.doors.clock.now() - plan.at
+        submits = tuple(d for d in plan.decisions if isinstance(d.action, Submit))
+        if submits and rules == self.rules and 0 <= age_s <= AGAIN_S_MAX and not self.shadow:
+            self.act(replace(plan, decisions=submits))
 
     def remember(self, picture: Picture, plan: Plan[PilotAction], outcomes: Iterable[Did]) -> Memory:
         if self.shadow:
@@ -311,7 +326,22 @@ def _named(actions: Iterable[PilotAction]) -> Iterable[tuple[str, str]]:
 
 
 def resumed(
-    memory: Memory, snapshot: Snapshot, plan: Plan[PilotAction], outcomes: Iterable[Did], *, rules: Rules
+    memory: Memory,
+    snapshot: Snapshot,
+    plan: Plan[PilotAction],
+    outcomes: Iterable[Did] | None,
+    *,
+    rules: Rules,
+    now: Instant,
 ) -> Memory:
-    """The memory after the last recorded cycle. Acts without a recorded outcome count as unsure."""
-    return remember(look(snapshot, memory, rules), plan, outcomes, rules)
+    """The memory after the last recorded cycle. Acts without a recorded outcome count as unsure.
+
+    Where no outcome was recorded at all, an earlier life may have asked, and asked again, until just now:
+    its pilots count as asked for now, or their names would be given up while a request is still on its way.
+    """
+    kept = remember(look(snapshot, memory, rules), plan, outcomes or (), rules)
+    if outcomes is not None:
+        return kept
+    asked = {name for action in plan.actions if isinstance(action, Submit) for name in action.names}
+    moved = (replace(t, asked_at=now, since=now) if t.name in asked else t for t in kept.tracks)
+    return replace(kept, tracks=tuple(moved))

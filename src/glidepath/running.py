@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from glidepath.assembly import doors_of
+from glidepath.assembly import doors_of, memory_after
 from glidepath.clock import SteadyClock
 from glidepath.config import ConfigError, Loaded, Settings, Watcher, partitions_of
-from glidepath.core.cycle import Did, Plan
+from glidepath.core.cycle import Did, Plan, Seen
 from glidepath.core.provision.memory import Memory
 from glidepath.core.provision.pilot import PilotAction
 from glidepath.core.provision.sight import Pause, Snapshot
@@ -37,6 +37,7 @@ from glidepath.store.job import OVER, Job, JobState
 from glidepath.store.jobs import JobStore
 from glidepath.store.lease import Held
 from glidepath.view import Frame, View
+from glidepath.watching import Watch
 
 # How often, while waiting for the next cycle, files, lease and signals are looked at.
 LOOK_S = 0.25
@@ -99,6 +100,9 @@ class JournalRecorder:
         self.up.journal.planned(moment, snapshot, memory, rules=rules, plan=plan)
 
     def acted(self, plan: Plan[PilotAction], outcomes: tuple[Did, ...]) -> None:
+        if not self.up.lease.check():
+            # Whoever leads now has asked again for what was not answered, and counts on its own answers.
+            raise StoreError("this glidepath no longer owns the store")
         self.up.journal.acted(plan.cycle, outcomes)
 
 
@@ -124,6 +128,7 @@ class Controllers:
     journal: Journal
     clock: SteadyClock
     memory: Memory
+    last: Entry | None = None  # the newest cycle of an earlier life
 
     def __post_init__(self) -> None:
         self.woken = threading.Event()
@@ -132,6 +137,7 @@ class Controllers:
         self.server: PoolServer | None = None
         self.served: dict[str, tuple[str, ...]] = {}
         self.cycles = 0
+        self.watch = Watch(self.provisioner.doors.pools.values(), self.woken)
         self.difference = Difference() if self.options.shadow else None
 
     def _assembled(self, settings: Settings) -> Provisioner:
@@ -151,6 +157,8 @@ class Controllers:
         self.status.start()
         try:
             self._serve_pools()
+            self._recover()
+            self.watch.start()
             if self.options.sample:
                 self._submit_samples()
             self._loop()
@@ -167,6 +175,12 @@ class Controllers:
             self.status.stop()
             self._close_doors()
         return 0
+
+    def _recover(self) -> None:
+        """An earlier life died over its last plan: what it asked for is asked for again."""
+        if self.last is not None and self.last.outcomes is None:
+            self.provisioner.again(self.last.plan, self.last.rules)
+            self.memory = memory_after(self.last, self.clock.now())
 
     def _serve_pools(self) -> None:
         """The embedded pools of the settings in force, each with its partitions."""
@@ -250,11 +264,19 @@ class Controllers:
             self.view.say(f"old cycles could not be removed: {error}")
 
     def _idle(self, cycle: Cycle[Snapshot, Memory, PilotAction]) -> bool:
-        if self.memory.tracks or cycle.unrecorded:
+        if self.memory.tracks or cycle.unrecorded or self._wanted(cycle.snapshot):
             return False
         counts = JobStore(self.store, self.clock).counts()
         return not any(
             count for state, count in counts.items() if state.value in ("queued", "running", "cancelling")
+        )
+
+    @staticmethod
+    def _wanted(snapshot: Snapshot) -> bool:
+        """Whether jobs wait or run in any pool, or may: what is unseen is not empty."""
+        return any(
+            not isinstance(sight, Seen) or any(group.idle or group.running for group in sight.value.demands)
+            for *_, sight in snapshot.demand
         )
 
     def _wait(self, started: float, wake_after_s: int) -> None:
@@ -303,11 +325,14 @@ class Controllers:
         provisioner.take_over(before)
         self._close_doors()
         self.settings, self.provisioner = found.settings, provisioner
+        self.watch = Watch(provisioner.doors.pools.values(), self.woken)
+        self.watch.start()
         self._serve_pools()
         self._note("configuration taken up", ", ".join(str(file) for file in found.files))
         return True
 
     def _close_doors(self) -> None:
+        self.watch.stop()
         for pool in self.provisioner.doors.pools.values():
             close = getattr(pool, "close", None)
             if close is not None:

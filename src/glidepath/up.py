@@ -91,6 +91,7 @@ def _run(options: UpOptions, view: View, signals: Signals, closing: ExitStack) -
         journal=journal,
         clock=clock,
         memory=memory_after(last, clock.now(), cycle=_newest(journal)),
+        last=last,
     )
     return up.run()
 

@@ -48,7 +48,7 @@ def every_table() -> list[type[Table]]:
 
 
 def test_the_page_has_every_table() -> None:
-    assert {model for model in Table.__subclasses__() if model.__module__.startswith("glidepath")} == set(
+    assert {model for model in Table.__subclasses__() if model.__module__.startswith("glidepath.config")} == set(
         every_table()
     )
 

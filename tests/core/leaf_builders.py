@@ -115,6 +115,7 @@ class FakePool:
     name: PoolName = POOL
     named: tuple[DemandSource, ...] | OSError = ()
     joins: BaseException | None = None
+    secret: str | BaseException = ""
 
     def sources(self) -> tuple[DemandSource, ...]:
         if isinstance(self.named, OSError):
@@ -130,4 +131,6 @@ class FakePool:
         return (("host", "pool.example"),)
 
     def secrets(self, name: PilotName, *, lifetime_s: int) -> tuple[tuple[str, str], ...]:
-        return ()
+        if isinstance(self.secret, BaseException):
+            raise self.secret
+        return ((f"{name}.token", f"{self.secret} for {lifetime_s} s"),) if self.secret else ()

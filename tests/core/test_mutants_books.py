@@ -106,6 +106,16 @@ def test_a_pilot_that_nobody_remembers_is_taken_up_with_all_that_is_known_of_it(
         assert (picture.tracks, picture.lost) == ((expected,), ())
 
 
+@pytest.mark.parametrize("west", [(), UNSEEN])
+@pytest.mark.parametrize("was", [{"silent_since": 30}, {"missing_since": 30}, {"jobs_run": 2}])
+def test_a_pilot_that_its_pool_hears_again_is_neither_silent_nor_missing(
+    was: dict[str, int], west: Any
+) -> None:
+    old = track(P.BUSY, **{name: ago(at) if name != "jobs_run" else at for name, at in was.items()}, **RUNS)
+    heard = looked(old, west, slot("p1", 1, jobs_run=3))
+    assert heard.tracks == (track(P.BUSY, jobs_run=3, **RUNS),)
+
+
 def test_a_pilot_that_a_listing_names_twice_is_one_pilot() -> None:
     twice = (listed("new"), listed("new"), listed("p1"), listed("p1"), listed("new"))
     picture = looked(track(P.STARTING, started_at=ago(50)), twice)

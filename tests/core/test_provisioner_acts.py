@@ -40,6 +40,7 @@ from glidepath.core.provision.pilot import (
     WriteOff,
 )
 from glidepath.core.provision.policies.seed import Seed
+from glidepath.core.provision.sight import Snapshot
 from glidepath.core.quantity import (
     Instant,
     NodeName,
@@ -51,7 +52,7 @@ from glidepath.core.quantity import (
     SourceName,
 )
 from glidepath.ports import Backend, Clock, Pool
-from glidepath.provisioner import REFUSALS_MAX, Doors, Provisioner, SiteActs
+from glidepath.provisioner import REFUSALS_MAX, Doors, Provisioner, SiteActs, resumed
 
 EAST = SiteName("east")
 AT = Instant(1000)
@@ -62,12 +63,15 @@ def asked_of(site: FakeSite) -> list[str]:
     return [what.name for _, what in site.asked]
 
 
+@dataclass
 class StoppedClock:
+    at: Instant = AT
+
     def now(self) -> Instant:
-        return AT
+        return self.at
 
     def wall(self) -> float:
-        return float(AT)
+        return float(self.at)
 
 
 CLOCK: Clock = StoppedClock()
@@ -76,8 +80,9 @@ CLOCK: Clock = StoppedClock()
 def shell(*backends: Backend, rules: Rules | None = None, shadow: bool = False, **doors: Any) -> Provisioner:
     pools: tuple[Pool, ...] = doors.pop("pools", (FakePool(),))
     calls: Calls = doors.pop("calls", InlineCalls())
+    clock: Clock = doors.pop("clock", CLOCK)
     named = {pool.name: pool for pool in pools}
-    made = Doors(named, {backend.site: backend for backend in backends}, calls, CLOCK, **doors)
+    made = Doors(named, {backend.site: backend for backend in backends}, calls, clock, **doors)
     return Provisioner(made, rules or Rules((), ()), Seed(), shadow)
 
 
@@ -325,6 +330,55 @@ def test_a_pool_that_does_not_say_how_to_join_costs_only_its_own_submits(error: 
     untold = NotTried("the pool cannot be joined: no route")
     assert [did.outcome for did in found] == [untold, untold, Done(), Done()]
     assert asked_of(site) == ["o1", "d1"]
+
+
+def test_a_pilot_without_a_secret_that_lasts_is_not_started() -> None:
+    site = FakeSite()
+    found = shell(site, pools=(FakePool(secret=RuntimeError("the token ends in 2h")),)).act(
+        a_plan(a_submit("s1"))
+    )
+    assert [did.outcome for did in found] == [NotTried("the pool cannot be joined: the token ends in 2h")]
+    assert asked_of(site) == []
+
+
+def test_a_pilot_is_given_its_own_secret_which_no_printed_value_shows() -> None:
+    site = FakeSite()
+    shell(site, pools=(FakePool(secret="hush"),)).act(a_plan(a_submit("s1")))
+    ((_, spec),) = site.asked
+    assert spec.secrets == (("s1.token", f"hush for {spec.lifetime_s} s"),)
+    assert "hush" not in repr(spec)
+
+
+@pytest.mark.parametrize(
+    ("age_s", "rules_then", "more", "names"),
+    [
+        (0, None, {}, ["s1", "s2"]),
+        (300, None, {}, ["s1", "s2"]),
+        (301, None, {}, []),
+        (-1, None, {}, []),
+        (0, FOUR_A_SECOND, {}, []),
+        (0, None, {"shadow": True}, []),
+        (0, None, {"ours": lambda: False}, []),
+    ],
+    ids=["at once", "within bounds", "too old", "from the future", "other rules", "shadow", "not ours"],
+)
+def test_a_plan_that_a_life_died_over_is_asked_for_again_by_the_same_names_and_nothing_else(
+    age_s: int, rules_then: Rules | None, more: dict[str, Any], names: list[str]
+) -> None:
+    site = FakeSite()
+    made = shell(site, clock=StoppedClock(Instant(AT + age_s)), **more)
+    plan = a_plan(a_submit("s1", "s2"), Drain(WEST, targets("d1")))
+    made.again(plan, rules_then or made.rules)
+    assert asked_of(site) == names
+
+
+def test_pilots_of_a_plan_without_recorded_outcomes_count_as_asked_for_now() -> None:
+    made = shell(FakeSite())
+    seen, plan = Snapshot(AT, (), (), ()), a_plan(a_submit("s1"))
+    later = Instant(AT + 70)
+    for outcomes, asked_at in ((None, later), ((), AT), ((Did("submit", "s1", Done()),), AT)):
+        kept = resumed(memory(), seen, plan, outcomes, rules=made.rules, now=later)
+        assert [(t.name, t.asked_at, t.since) for t in kept.tracks] == [("s1", asked_at, asked_at)]
 
 
 def test_the_ids_of_what_is_cleared_cannot_be_left_out() -> None:

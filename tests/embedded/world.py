@@ -13,7 +13,7 @@ from pathlib import Path
 from glidepath.core.quantity import Instant, Resources, Traits
 from glidepath.embedded.records import job_log
 from glidepath.embedded.server import PoolServer, socket_path
-from glidepath.pilot import PILOT_FILE
+from glidepath.pilot import pilot_file
 from glidepath.pilot.remains import sweep
 from glidepath.store.engine import open_store
 from glidepath.store.job import OVER, Job, JobSpec
@@ -68,7 +68,7 @@ class World:
         """Start a pilot as a child of this test, so that its end can be waited for."""
         folder = self.home / "pilots" / name
         folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-I", str(PILOT_FILE), "--name", name, "--folder", str(folder)]
+        command = [sys.executable, "-I", str(pilot_file(self.home)), "--name", name, "--folder", str(folder)]
         command += ["--socket", str(socket_path(self.home)), "--pool", "here"]
         command += ["--cpus-milli", str(size.cpu_milli), "--memory-mib", str(size.memory_mib), *options]
         with (folder / "pilot.log").open("ab") as log:

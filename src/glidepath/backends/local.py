@@ -35,11 +35,14 @@ from glidepath.core.quantity import (
     SiteName,
 )
 from glidepath.core.text import one_line
-from glidepath.pilot import PILOT_FILE
+from glidepath.pilot import pilot_file
 from glidepath.pilot.remains import lives, sweep, tail
 from glidepath.ports import Place
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,118}[a-z0-9])?")
+# What a pool of each kind must say, so that a pilot of this machine can join it.
+JOINS = {"embedded": "GLIDEPATH_POOL_SOCKET", "condor": "GLIDEPATH_COLLECTOR"}
+SECRET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 LIMIT_S = 20.0
 # The pilot's interpreter starts and takes its lock within this, even on a loaded machine.
 START_S_MAX = 15.0
@@ -146,9 +149,12 @@ class LocalBackend:
     def submit(self, spec: PilotSpec) -> Outcome:
         if not NAME.fullmatch(spec.name):
             return Refused("the name of a pilot must be small letters, digits, `-` and `.`")
-        join = dict(spec.join)
-        if "GLIDEPATH_POOL_SOCKET" not in join:
+        kind = dict(spec.join).get("GLIDEPATH_POOL_KIND", "embedded")
+        needed = JOINS.get(kind)
+        if needed is None or needed not in dict(spec.join):
             return Refused(f"the pool `{one_line(spec.pool)}` does not say how to join it on this machine")
+        if not all(SECRET_NAME.fullmatch(name) for name, _ in spec.secrets):
+            return Refused(f"the pool `{one_line(spec.pool)}` has a secret whose name is no file name")
         folder, wanted = self._folder / spec.name, _spec_json(spec)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -162,14 +168,19 @@ class LocalBackend:
                     return Refused(f"`{spec.name}` exists for something else")
                 if _lock(folder) != (False, None) or (folder / "summary.json").exists():
                     return Done("it was started before")
-            return self._start(folder, spec, join)
+            return self._start(folder, spec, kind)
         except (OSError, ValueError) as error:
             return Failed(f"`{spec.name}` could not be started: {error}")
 
-    def _start(self, folder: Path, spec: PilotSpec, join: Mapping[str, str]) -> Outcome:
-        command = [sys.executable, "-I", str(PILOT_FILE), "--detach", "--name", spec.name]
-        command += ["--folder", str(folder.absolute()), "--socket", join["GLIDEPATH_POOL_SOCKET"]]
+    def _start(self, folder: Path, spec: PilotSpec, kind: str) -> Outcome:
+        join = dict(spec.join)
+        command = [sys.executable, "-I", str(pilot_file(self._home)), "--detach", "--name", spec.name]
+        command += ["--folder", str(folder.absolute()), "--kind", kind]
         command += ["--pool", join.get("GLIDEPATH_POOL", spec.pool)]
+        if kind == "embedded":
+            command += ["--socket", join["GLIDEPATH_POOL_SOCKET"]]
+        else:
+            command += ["--settings", str(_furnish(folder, spec).absolute())]
         sizes = zip(
             ("--cpus-milli", "--memory-mib", "--disk-mib", "--gpus"), spec.size.as_tuple(), strict=True
         )
@@ -302,6 +313,26 @@ def _spec_json(spec: PilotSpec) -> dict[str, Any]:
     return {**facts, "asked_at": spec.asked_at, "hash": digest}
 
 
+def _furnish(folder: Path, spec: PilotSpec) -> Path:
+    """What only the pilot may read, before it starts: never in its arguments, where everybody sees it."""
+    tokens = folder / "tokens.d"
+    tokens.mkdir(mode=0o700, exist_ok=True)
+    for name, content in spec.secrets:
+        _write_secret(tokens / name, content)
+    settings = {**dict(spec.join), "GLIDEPATH_SITE": spec.site, "GLIDEPATH_OFFER": spec.offer}
+    _write_secret(folder / "settings.json", json.dumps(settings))
+    return folder / "settings.json"
+
+
+def _write_secret(path: Path, text: str) -> None:
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w") as file:  # noqa: PTH123 (a descriptor, so that nobody else ever could read it)
+        file.write(text)
+    fresh.replace(path)
+
+
 def _read_json(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         text = file.read(FILE_BYTES_MAX + 1)
@@ -377,7 +408,10 @@ def _remove_folder(folder: Path) -> None:
         folder.rename(gone)
     except FileNotFoundError:
         return
-    shutil.rmtree(gone)
+    # Twice: the guard of a killed pilot may be clearing its scratch there at the same time.
+    shutil.rmtree(gone, ignore_errors=True)
+    if gone.exists():
+        shutil.rmtree(gone)
 
 
 def _ended_s_ago(folder: Path) -> int:

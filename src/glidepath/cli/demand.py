@@ -21,7 +21,7 @@ def _owners(item: Any) -> str:
 
 COLUMNS = (
     Column("POOL", lambda item: item["pool"]),
-    Column("SHAPE", lambda item: item["shape"]),
+    Column("SHAPE", lambda item: item["shape"] + (f" [{item['variant']}]" if item["variant"] else "")),
     Column("TIME", lambda item: span(item["run_s_max"]), wide=True, right=True),
     Column("IDLE", lambda item: item["idle"], right=True),
     Column("RUNNING", lambda item: item["running"], right=True),
@@ -41,14 +41,14 @@ class Show(Reader):
     }
 
     def answer(self) -> Answer:
-        from glidepath.cli.view import scene_now, sources_of
+        from glidepath.cli.view import notes_of, scene_now, sources_of
 
         scene = scene_now(self)
         items = [item for item in items_of(scene) if self.given["pool"] in (None, item["pool"])]
         nothing = "no job waits or runs; submit one with `glidepath job submit -- COMMAND...`"
-        return Answer(
-            "DemandList", tuple(items), COLUMNS, sources_of(scene, pool=self.given["pool"]), nothing=nothing
-        )
+        pool = self.given["pool"]
+        sources, notes = sources_of(scene, pool=pool), notes_of(scene, pool)
+        return Answer("DemandList", tuple(items), COLUMNS, sources, nothing=nothing, notes=notes)
 
 
 def items_of(scene: Scene) -> list[dict[str, Any]]:
@@ -65,6 +65,7 @@ def items_of(scene: Scene) -> list[dict[str, Any]]:
                 "name": demand.name,
                 "pool": demand.pool,
                 "shape": str(demand.shape),
+                "variant": demand.variant,
                 "run_s_max": demand.run_s_max,
                 "idle": demand.idle,
                 "running": demand.running,

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from glidepath.cli.explainjob import JOB, answer_about
 from glidepath.cli.jobview import found_job, item_of
 from glidepath.cli.output import Reader
 from glidepath.cli.session import opened
-from glidepath.cli.verb import Answer, Noun, Options, Source, not_found
+from glidepath.cli.verb import Answer, Noun, Options, Source, Stop, not_found
 
 if TYPE_CHECKING:
     from glidepath.cli.session import Session
@@ -28,13 +29,16 @@ class Explain(Reader):
         "thing": {
             "args": ("thing",),
             "metavar": "JOB|SITE|PILOT",
-            "help": "a job number, the name of a site or pilot, or `SITE/OFFER`",
+            "help": "a job number (`17`, or `1842.7` of HTCondor, with `SCHEDD#` before it where several "
+            "have one), the name of a site or pilot, or `SITE/OFFER`",
         },
         **Reader.options,
     }
 
     def answer(self) -> Answer:
         thing = self.given["thing"]
+        if JOB.fullmatch(thing):
+            return answer_about(self, thing, self.last())
         with opened(self) as session:
             if thing.isascii() and thing.isdigit() and len(thing) <= 18:
                 return self.job(session, found_job(session, int(thing)))
@@ -44,6 +48,15 @@ class Explain(Reader):
             if thing in sites or thing in offers:
                 return site_answer(scene, thing)
             return self.pilot(session, scene, [*sites, *offers])
+
+    def last(self) -> Scene | None:
+        """The last cycle where there is one; a job can be explained without."""
+        from glidepath.cli.view import scene_now
+
+        try:
+            return scene_now(self)
+        except Stop:
+            return None
 
     def scene(self, session: Session) -> Scene:
         from glidepath.cli.view import scene_of
@@ -64,7 +77,6 @@ class Explain(Reader):
 
     def pilot(self, session: Session, scene: Scene, others: list[str]) -> Answer:
         from glidepath.cli.pilot import story, story_lines
-        from glidepath.cli.verb import Stop
         from glidepath.cli.view import sources_of
 
         thing = self.given["thing"]

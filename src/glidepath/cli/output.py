@@ -63,6 +63,7 @@ def document(answer: Answer) -> dict[str, Any]:
         "complete": answer.complete,
         "sources": [_source(source) for source in answer.sources],
         "items": [dict(item) for item in answer.items],
+        **({"notes": list(answer.notes)} if answer.notes else {}),
     }
 
 
@@ -82,6 +83,7 @@ def drawn(answer: Answer, form: str, caller: Caller, *, compact: bool = False) -
         lines = [one_line(line, letters_max=LINE_LETTERS_MAX) for line in answer.lines]
     else:
         lines = table(answer.columns, answer.items, wide=form == "wide", caller=caller)
+    lines += [one_line(f"note: {note}", letters_max=LINE_LETTERS_MAX) for note in answer.notes]
     if answer.sources and (answer.items or answer.lines):
         lines.append(
             one_line(f"sources: {', '.join(map(str, answer.sources))}", letters_max=LINE_LETTERS_MAX)

@@ -35,14 +35,14 @@ class Status(Reader):
     }
 
     def answer(self) -> Answer:
-        from glidepath.cli.view import scene_now, sources_of
+        from glidepath.cli.view import notes_of, scene_now, sources_of
 
         scene = scene_now(self)
         name, names = self.given["name"], [pool.name for pool in scene.entry.rules.pools]
         if name is not None and name not in names:
             raise not_found("pool", name, [str(one) for one in names])
         items = tuple(_item(scene, pool) for pool in names if name in (None, pool))
-        return Answer("PoolList", items, COLUMNS, sources_of(scene, pool=name))
+        return Answer("PoolList", items, COLUMNS, sources_of(scene, pool=name), notes=notes_of(scene, name))
 
 
 def _item(scene: Scene, pool: str) -> dict[str, Any]:

@@ -110,6 +110,7 @@ class Answer:
     sources: tuple[Source, ...] = ()
     lines: tuple[str, ...] | None = None  # for people, instead of a table
     nothing: str = ""  # said on stderr where there is no item
+    notes: tuple[str, ...] = ()  # what else should be known, below a table
     name: Callable[[Item], object] = field(default=lambda item: item["name"])
 
     @property

@@ -32,6 +32,7 @@ from glidepath.journal.entry import Entry
 
 # One late cycle is nothing to worry about; after this it is likelier that nobody runs.
 LATE_S_MAX = 60
+ASIDE_SHOWN_MAX = 10
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,27 @@ def sources_of(scene: Scene, *, site: str | None = None, pool: str | None = None
         if site in (None, at):
             found.append(_source(scene, f"site {at}", listing, sites.get(at, 0)))
     return tuple(found)
+
+
+def notes_of(scene: Scene, pool: str | None = None) -> tuple[str, ...]:
+    """What pools and their sources say besides numbers: jobs set aside, schedds that are not trusted."""
+    notes: list[str] = []
+    for of, sighting in scene.entry.snapshot.slots:
+        if pool in (None, of) and isinstance(sighting, Seen):
+            notes += [f"{of}: {note}" for note in sighting.value.notes]
+            if sighting.value.foreign:
+                many = sighting.value.foreign
+                notes.append(
+                    f"{of}: {many} slot{'s' * (many > 1)} said to be of our pilots and signed by "
+                    "somebody else are not counted"
+                )
+    for of, source, demand in scene.entry.snapshot.demand:
+        if pool in (None, of) and isinstance(demand, Seen):
+            aside = demand.value.set_aside
+            notes += [f"{of}/{source}: {job.job} is set aside: {job.why}" for job in aside[:ASIDE_SHOWN_MAX]]
+            if len(aside) > ASIDE_SHOWN_MAX:
+                notes.append(f"{of}/{source}: {len(aside) - ASIDE_SHOWN_MAX} more are set aside")
+    return tuple(notes)
 
 
 def _cycle(scene: Scene) -> Source:

@@ -228,7 +228,8 @@ class Settings(Table):
     )
     partitions: Mapping[Name, PartitionSettings] = Field(
         default_factory=dict,
-        description="The places that jobs are submitted to; a pool without one has one of its own name.",
+        description="The places that jobs are submitted to with `glidepath job submit`; an embedded pool "
+        "without one has one of its own name.",
     )
     owners: Mapping[Word, OwnerSettings] = Field(
         default_factory=dict, description="Limits of single owners of jobs."

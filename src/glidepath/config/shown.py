@@ -9,6 +9,7 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from glidepath.config.fields import Unit, exact_duration
@@ -39,6 +40,8 @@ def written(value: object) -> str:
             return repr(value)
         case dt.datetime() | dt.date() | dt.time():
             return value.isoformat()
+        case BaseModel():
+            return written(value.model_dump())
         case Mapping():
             inner = ", ".join(f"{_key(key)} = {written(each)}" for key, each in value.items())
             return f"{{ {inner} }}" if inner else "{}"

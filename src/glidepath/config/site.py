@@ -107,7 +107,7 @@ class OfferSettings(Table):
     community: Text = Field(
         default="",
         description="Only jobs that their schedd routed to this word are served, see the pool's `route`. "
-        "By default only jobs that are not routed.",
+        "By default jobs of every community and of none.",
     )
     owners: Annotated[tuple[Word, ...], Field(strict=False)] = Field(
         default=(),

@@ -80,9 +80,10 @@ def _classad(value: str | bool | int | float) -> str:
 
 
 def partitions_of(settings: Settings) -> tuple[tuple[str, PoolName], ...]:
-    """Partitions and their pools; a pool that no partition names has one of its own name."""
+    """Partitions and their pools; an embedded pool that no partition names has one of its own name."""
     named = {name: partition.pool for name, partition in settings.partitions.items()}
-    own = {pool: pool for pool in settings.pools if pool not in named.values()}
+    queues = [name for name, pool in settings.pools.items() if pool.kind == "embedded"]
+    own = {pool: pool for pool in queues if pool not in named.values()}
     return tuple((name, PoolName(pool)) for name, pool in sorted({**own, **named}.items()))
 
 

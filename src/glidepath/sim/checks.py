@@ -57,8 +57,9 @@ class Watch:
         if len(self.broken) < KEPT_MAX:
             self.broken.append(Broken(cycle, what))
 
-    def submitted(self, name: PilotName, cycle: int) -> None:
-        if name in self.asked:
+    def submitted(self, name: PilotName, cycle: int, *, again: bool = False) -> None:
+        """One name is asked for once; again only by a life that found the plan of one that died over it."""
+        if name in self.asked and not again:
             self.breaks(cycle, f"once: {name} was asked for a second time")
         self.asked[name] = cycle
 

@@ -14,10 +14,11 @@ from glidepath.clock import Moment, SteadyClock
 from glidepath.core.cycle import Did, Plan
 from glidepath.core.provision.memory import Memory
 from glidepath.core.provision.offer import Rules
-from glidepath.core.provision.pilot import PilotAction
+from glidepath.core.provision.pilot import PilotAction, Submit
 from glidepath.core.provision.pressure import Policy
 from glidepath.core.provision.sight import Snapshot
 from glidepath.core.quantity import PilotName
+from glidepath.journal.entry import Entry
 from glidepath.loop import Cycle, run_cycle
 from glidepath.provisioner import Doors, Provisioner, resumed
 from glidepath.sim.checks import Watch
@@ -86,6 +87,7 @@ class Run:
         self.cycles = 0
         self.crashes = 0
         self.lives = 0
+        self.repeats: set[PilotName] = set()  # asked for by a plan whose life died over it
         self.machine = Machine(world)
         self.faults = Faults(self, seed, rates or {})
         world.starts = self.faults.start
@@ -125,11 +127,8 @@ class Run:
         last = keep.latest()
         clock = self.machine.clock(last.moment if last else None)
         incarnation = f"s{number}"
-        if last is None:
-            memory = Memory(incarnation, born_at=clock.now())
-        else:
-            kept = resumed(last.memory, last.snapshot, last.plan, last.outcomes or (), rules=last.rules)
-            memory = replace(kept, incarnation=incarnation)
+        memory = Memory(incarnation, born_at=clock.now()) if last is None else self._resumed(last, clock)
+        memory = replace(memory, incarnation=incarnation)
         doors = Doors(
             pools={name: SimPoolDoor(self.world, self.faults, name) for name in self.world.pools},
             backends={
@@ -140,10 +139,33 @@ class Run:
             ours=lambda: self.life.number == number,
             sleep=lambda _: None,
         )
-        return Life(number, clock, memory, self.provisioner(doors, self.rules, self.policy), keep)
+        shell = self.provisioner(doors, self.rules, self.policy)
+        life = self.life = Life(number, clock, memory, shell, keep)
+        if last is not None and last.outcomes is None:
+            if not self._recover(life, last):
+                return self._born()
+            life.memory = replace(self._resumed(last, clock), incarnation=incarnation)
+        return self.life  # Another one, where this one fell asleep over that and was supplanted.
+
+    @staticmethod
+    def _resumed(last: Entry, clock: SteadyClock) -> Memory:
+        rules, now = last.rules, clock.now()
+        return resumed(last.memory, last.snapshot, last.plan, last.outcomes, rules=rules, now=now)
+
+    def _recover(self, life: Life, last: Entry) -> bool:
+        """As a real one does when it starts. False where it died over that as well."""
+        submits = [action for action in last.plan.actions if isinstance(action, Submit)]
+        self.repeats.update(name for submit in submits for name in submit.names)
+        try:
+            life.shell.again(last.plan, last.rules)
+        except Crash as crash:
+            self.crashes += 1
+            self.watch.died(self.cycles, f"{crash}, when it asked again")
+            return self.life is not life
+        return True
 
     def _submitted(self, name: PilotName) -> None:
-        self.watch.submitted(name, self.cycles)
+        self.watch.submitted(name, self.cycles, again=name in self.repeats)
 
     # Cycles
 
@@ -217,6 +239,8 @@ class Recorder:
         )
 
     def acted(self, plan: Plan[PilotAction], outcomes: tuple[Did, ...]) -> None:
+        if self.run.life is not self.life:
+            raise OSError("this controller no longer owns the store")
         self.run.faults.record("the outcomes are written", lambda: self.life.keep.acted(plan.cycle, outcomes))
 
 

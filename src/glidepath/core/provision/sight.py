@@ -28,6 +28,7 @@ class PoolSlots:
     slots: tuple[Slot, ...]
     complete: bool = True
     foreign: int = 0  # that call themselves ours and are signed by somebody else; not counted
+    notes: tuple[str, ...] = ()  # what else its door has to say to people
 
 
 @dataclass(frozen=True, slots=True)

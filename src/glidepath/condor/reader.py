@@ -1,0 +1,255 @@
+"""One schedd's queue, read again and again: full reads, and between them only what changed.
+
+Queries go out, a tally of groups comes back with its age and cost. What changed is laid over the last full
+read and checked against the schedd's own totals; any doubt ends in a full read. Server-side grouping is
+used while it pays, plain ads where nearly every job differs. Nothing here keeps more than one read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from glidepath.condor.around import CHANGES_MAX, SLACK_S, Surroundings, recent
+from glidepath.condor.binding import ClassAd, HTCondorException
+from glidepath.condor.evaluate import BadJob, owner_of
+from glidepath.condor.groups import AS_RUNNING, HELD, IDLE, Sorter, Tally, counted
+from glidepath.condor.ids import group_ids, own_id, whole_of
+from glidepath.condor.isolate import Isolation
+from glidepath.condor.match import Matcher
+from glidepath.condor.reading import Base, Question, Queue, Reading, Totals
+from glidepath.condor.refs import References
+from glidepath.core.text import one_line
+
+# Scheduler, grid and local universe: such jobs run without a slot.
+SLOTLESS = (7, 9, 12)
+COUNTED = " && ".join(f"JobUniverse isnt {number}" for number in SLOTLESS)
+LIVE = "(JobStatus == 1 || JobStatus == 2 || JobStatus == 5 || JobStatus == 6 || JobStatus == 7)"
+# The constraint of a grouped query sees only the attributes that are asked for: one that is not is undefined
+# to it, so that whatever the constraints here name must be among these.
+BASE_NAMES = (
+    *("JobStatus", "JobUniverse", "Owner", "Requirements"),
+    *("RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs"),
+)
+ROUNDS_MAX = 4  # An added attribute may look at others in turn; deeper ones are as good as none.
+NAMES_ADDED_MAX = 200
+# A full read is not repeated before thirty times its cost: at most about 3 % of the schedd's time.
+COST_FACTOR = 30
+UNREADABLE = "its ad is too large to be fetched"
+
+TOTALS = ("Jobs", "Idle", "Running", "Held", "Removed", "Completed", "Suspended")
+SERVER_TIME = "ServerTime"
+
+
+class Reader:
+    """Reads one schedd. `mark` is told whose expressions are worked on."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        *,
+        mark: Callable[[str], None] = lambda _: None,
+        mono: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._queue, self._mark, self._mono, self._wall = queue, mark, mono, wall
+        self._isolation = Isolation(queue, mono=mono)
+        self._refs = References()
+        self._further: frozenset[str] = frozenset()
+        self._matcher: tuple[str, Matcher] | None = None
+        self._base: Base | None = None
+        self.totals: Totals = ()  # as they were last told
+        self._expands = False  # this schedd adds by itself what expressions look at
+        self._around = Surroundings(queue)
+        self._ahead_s = 0.0  # the schedd's clock before ours
+
+    def read(self, question: Question) -> Reading:
+        began = self._mono()
+        base = self._base
+        if base is None or base.digest != question.digest or began - base.at_s >= question.full_every_s:
+            return self._full(question)
+        totals = self._totals()
+        changed = self._changed(question, base, began)
+        if changed is not None:
+            tally, expected = changed
+            exact = expected == totals or expected == self._totals()
+            if exact or not self._may_read_full(began):
+                return self._reading(tally, base, began, full=False, exact=exact)
+        elif not self._may_read_full(began):
+            return self._reading(base.tally, base, began, full=False, exact=False)
+        return self._full(question)
+
+    def matcher(self, question: Question) -> Matcher:
+        if self._matcher is None or self._matcher[0] != question.digest:
+            made = Matcher(question.offers, question.terms, route=question.route, references=self._refs)
+            self._matcher = (question.digest, made)
+        return self._matcher[1]
+
+    def waits(self) -> Totals:
+        """The totals alone, for asking often whether a read would show anything new."""
+        return self._totals()
+
+    def _may_read_full(self, now: float) -> bool:
+        return self._base is None or now - self._base.at_s >= COST_FACTOR * self._base.cost_s
+
+    def _totals(self) -> Totals:
+        found = self._queue.totals()
+        if found.get(SERVER_TIME, 0) > 0:
+            self._ahead_s = found[SERVER_TIME] - self._wall()
+        self.totals = tuple(found.get(name, 0) for name in TOTALS)
+        return self.totals
+
+    def _names(self, question: Question) -> list[str]:
+        names = [*BASE_NAMES, *(name for name in question.run_names if name.lower() in self._around.stated)]
+        known = {name.lower() for name in names}
+        return names + sorted((self._further | self.matcher(question).needed) - known)
+
+    def _full(self, question: Question) -> Reading:
+        began = self._mono()
+        totals = self._totals()
+        young = self._around.look(
+            self._names(question),
+            question.run_names,
+            last=self._base.tally.last[0] if self._base is not None else 0,
+            jobs=totals[0],
+            now_s=began,
+        )
+        for _ in range(ROUNDS_MAX):
+            tally, missing = self._counted(question)
+            added = frozenset(sorted(missing)[: NAMES_ADDED_MAX - len(self._further)])
+            if self._expands or not added:
+                break
+            self._further |= added
+        self._around.find_submitted(tally.last[0])
+        ended = self._mono()
+        self._base = Base(
+            tally=tally,
+            totals=totals,
+            at_s=began,
+            cost_s=ended - began,
+            digest=question.digest,
+            young=young,
+        )
+        return self._reading(tally, self._base, began, full=True, exact=True)
+
+    def _sorter(self, question: Question, names: Iterable[str], run_names: Sequence[str]) -> Sorter:
+        asked = frozenset(name.lower() for name in names)
+        return Sorter(
+            self.matcher(question),
+            self._refs,
+            run_names=run_names,
+            asked=asked,
+            further=self._further,
+            expanded=self._expands,
+            poisoned=question.poisoned,
+            mark=self._mark,
+            now_s=self._wall(),
+        )
+
+    def _counted(self, question: Question) -> tuple[Tally, set[str]]:
+        """All live jobs, by groups or one by one, and the names that were missing to understand them."""
+        names = self._names(question)
+        stated = [name for name in question.run_names if name.lower() in self._around.stated]
+        sorter, tally = self._sorter(question, names, stated), Tally()
+        constraint = f"{LIVE} && {COUNTED}"
+        singles = self._all_apart(constraint, names)
+        if singles is None:
+            ads = self._isolation.grouped(constraint, names)
+            while ads:  # Taken off one by one: the ads are most of the memory, and their list is bounded.
+                ad = ads.pop()
+                counted(tally, sorter, ad, count=whole_of(ad, "JobCount"), ids=group_ids(ad))
+            sorter.rest()
+            singles = self._isolation.apart(constraint, names)
+        while singles:  # As above.
+            ad = singles.pop()
+            own = own_id(ad)
+            counted(tally, sorter, ad, count=1, ids=(own, own))
+        sorter.rest()
+        for owner, own in self._isolation.unreadable():
+            tally.last = max(tally.last, own)
+            tally.set_aside(f"{own[0]}.{own[1]} of `{one_line(owner)}`", UNREADABLE, 1)
+        self._expands = self._expands or sorter.expanded
+        return tally, sorter.unasked
+
+    def _all_apart(self, constraint: str, names: Sequence[str]) -> list[ClassAd] | None:
+        """Every job by itself, where that is quicker; None where it is not, or one breaks the answer."""
+        if not self._around.differ:
+            return None
+        try:
+            return self._queue.plain(constraint, [*names, "ClusterId", "ProcId"])
+        except HTCondorException:
+            return None
+
+    def _changed(self, question: Question, base: Base, now: float) -> tuple[Tally, Totals] | None:
+        """The base with everything laid over it that changed since; None where that cannot be told."""
+        names = self._names(question)
+        window_s = int(now - base.at_s) + SLACK_S + 1
+        extra = ("ClusterId", "ProcId", "LastJobStatus", "QDate", *question.run_names)
+        try:
+            ads = self._queue.plain(recent(window_s), [*names, *extra], limit=CHANGES_MAX)
+        except HTCondorException:
+            return None  # Perhaps because of one of them, which a full read finds out.
+        if len(ads) >= CHANGES_MAX:
+            return None
+        sorter, tally = self._sorter(question, names, question.run_names), base.tally.copy()
+        totals = dict(zip(TOTALS, base.totals, strict=True))
+        for ad in ads:
+            own = own_id(ad)
+            status = whole_of(ad, "JobStatus")
+            before = base.young.get(own, 0 if own > base.tally.last else whole_of(ad, "LastJobStatus"))
+            if before == status:
+                continue
+            if own <= base.tally.last and before == 0:
+                return None
+            _counted_in(totals, before, -1)
+            _counted_in(totals, status, 1)
+            self._around.submitted.keep(own[0], whole_of(ad, "QDate"))
+            if whole_of(ad, "JobUniverse") not in SLOTLESS:
+                _moved(tally, sorter, ad, before=before, status=status)
+        sorter.rest()
+        if sorter.unasked and not sorter.expanded:
+            return None
+        return tally, tuple(totals[name] for name in TOTALS)
+
+    def _reading(self, tally: Tally, base: Base, began: float, *, full: bool, exact: bool) -> Reading:
+        firsts = [row.first for row in tally.rows.values() if row.idle and row.first is not None]
+        server_s = int(self._wall() + self._ahead_s)
+        ages = {first: max(0, server_s - self._around.submitted.at(first[0], server_s)) for first in firsts}
+        ended = self._mono()
+        return Reading(
+            tally=tally,
+            full=full,
+            exact=exact,
+            age_s=max(0.0, ended - base.at_s),
+            cost_s=ended - began,
+            full_cost_s=base.cost_s,
+            ages_s=ages,
+        )
+
+
+def _moved(tally: Tally, sorter: Sorter, ad: ClassAd, *, before: int, status: int) -> None:
+    own = own_id(ad)
+    try:
+        owner = owner_of(ad)
+        if before == HELD:
+            tally.add_held(owner, -1)
+        if status == HELD:
+            tally.add_held(owner, 1)
+        key = sorter.key(ad, owner)
+    except BadJob as bad:
+        if before == 0:
+            tally.set_aside(f"{own[0]}.{own[1]}", str(bad), 1)
+        return
+    if before == IDLE or before in AS_RUNNING:
+        tally.add(key, owner, status=before, count=-1, first=None)
+    if status == IDLE or status in AS_RUNNING:
+        tally.add(key, owner, status=status, count=1, first=own)
+
+
+_TOTAL_OF = {1: "Idle", 2: "Running", 3: "Removed", 4: "Completed", 5: "Held", 6: "Running", 7: "Suspended"}
+
+
+def _counted_in(totals: dict[str, int], status: int, count: int) -> None:
+    if status in _TOTAL_OF:
+        totals[_TOTAL_OF[status]] += count
+        totals["Jobs"] += count
