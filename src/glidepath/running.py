@@ -177,8 +177,12 @@ class Controllers:
         return 0
 
     def _recover(self) -> None:
-        """An earlier life died over its last plan: what it asked for is asked for again."""
-        if self.last is not None and self.last.outcomes is None:
+        """An earlier life died over its last plan: what it asked for is asked for again.
+
+        Only where the lock of a file proves that it is dead. The owner of a server's lease may sleep: what
+        it still asks for when it wakes could start a pilot that has lived and was cleared away meanwhile.
+        """
+        if self.last is not None and self.last.outcomes is None and self.store.path is not None:
             self.provisioner.again(self.last.plan, self.last.rules)
             self.memory = memory_after(self.last, self.clock.now())
 

@@ -141,7 +141,8 @@ class Run:
         )
         shell = self.provisioner(doors, self.rules, self.policy)
         life = self.life = Life(number, clock, memory, shell, keep)
-        if last is not None and last.outcomes is None:
+        # One that sleeps may wake and ask as well; only after a death is it safe to ask again.
+        if last is not None and last.outcomes is None and not self._supplanted:
             if not self._recover(life, last):
                 return self._born()
             life.memory = replace(self._resumed(last, clock), incarnation=incarnation)
