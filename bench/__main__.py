@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from bench import decide, embedded, journal, policies, startup, storms, trace
+from bench import (
+    condor_demand,
+    condor_reaction,
+    decide,
+    embedded,
+    journal,
+    policies,
+    startup,
+    storms,
+    trace,
+)
 
 
 def main() -> int:
@@ -16,6 +26,8 @@ def main() -> int:
         ("embedded", embedded),
         ("storms", storms),
         ("trace", trace),
+        ("condor_demand", condor_demand),
+        ("condor_reaction", condor_reaction),
         ("policies", policies),  # The longest by far: about an hour and a half on two cores.
     ):
         print(f"\n== {name}", flush=True)
