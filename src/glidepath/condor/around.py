@@ -74,7 +74,8 @@ class Surroundings:
         if kept:
             self.differ = differ([ad for ad in ads if scattered(own_id(ad)) < kept], names, jobs)
         young = self._taken(ads, left)
-        self._stated_up_to, self.submitted.last = last, max(last, self.submitted.last)
+        newest = max((own[0] for own in young), default=0)
+        self._stated_up_to, self.submitted.last = last, max(last, newest, self.submitted.last)
         return young
 
     def _first_differ(self, names: Sequence[str]) -> bool:
