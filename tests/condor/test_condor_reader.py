@@ -139,6 +139,23 @@ def test_between_full_reads_only_what_changed_is_asked_for() -> None:
     assert reader.read(question()).full
 
 
+def test_while_the_totals_stand_still_nothing_else_is_asked_for_a_while() -> None:
+    queue, clock = FakeQueue([job_ad(ProcId=str(n)) for n in range(5)]), Clock()
+    reader = Reader(queue, mono=clock, wall=lambda: float(queue.now_s))
+    first = reader.read(question())
+    asked = []
+    for step_s in (2, 7, 1):  # within the span, at its end, and anew after the walk
+        clock.now_s += step_s
+        queue.asked.clear()
+        reading = reader.read(question())
+        assert (counts_of(reading.tally), reading.exact) == (counts_of(first.tally), True)
+        asked.append(list(queue.asked))
+    assert asked == [["totals"], ["totals"], ["totals", "plain"]], asked
+    queue.ads.append(job_ad(ProcId="9", EnteredCurrentStatus=str(queue.now_s), QDate=str(queue.now_s)))
+    clock.now_s += 1
+    assert sum(counts_of(reader.read(question()).tally).values()) == 6
+
+
 def test_a_job_that_left_without_a_trace_is_noticed_by_the_totals() -> None:
     queue, clock = FakeQueue([job_ad(ProcId=str(n)) for n in range(5)]), Clock()
     reader = Reader(queue, mono=clock, wall=lambda: float(queue.now_s))

@@ -109,7 +109,7 @@ class CondorSettings(Table):
         "the name ends in `Mins`. The shortest counts.",
     )
     full_every: Span = Field(
-        default=MINUTE_S,
+        default=2 * MINUTE_S,
         description="Longest time between two full reads of a queue. Between them only what changed is asked "
         "for; a change that leaves no trace there is seen this late.",
     )
