@@ -22,6 +22,9 @@ T = TypeVar("T")
 TRIES_MAX = 60
 # How long a culprit is left out before it is tried again; it may be gone.
 AGAIN_S = 600.0
+# A schedd that has just broken off one answer may break off the next as well, whatever is in it: only who
+# fails again after a moment is to blame.
+PAUSE_S = 0.2
 OWNERS = ("Owner", "JobStatus", "JobUniverse")
 
 
@@ -44,16 +47,16 @@ class Isolation:
         now = self._mono()
         self.culprits = tuple(each for each in self.culprits if now - each.since_s < AGAIN_S)
         try:
-            return self._queue.grouped(self._without(constraint), names)
+            return self.asked(lambda: self._queue.grouped(self._without(constraint), names))
         except HTCondorException:
             # Where the queue does not answer this either, it is not the fault of a job.
-            rows = self._queue.grouped("true", OWNERS)
+            rows = self.asked(lambda: self._queue.grouped("true", OWNERS))
             owners = sorted({owner for row in rows if isinstance(owner := row.get("Owner"), str)})
             found = self._found(constraint, names, owners)
             if not found:
                 raise
             self.culprits += found
-            return self._queue.grouped(self._without(constraint), names)
+            return self.asked(lambda: self._queue.grouped(self._without(constraint), names))
 
     def apart(self, constraint: str, names: Sequence[str]) -> list[ClassAd]:
         """The jobs, one by one, of owners with a culprit."""
@@ -62,7 +65,7 @@ class Isolation:
             if each.clusters:
                 skipped = " && ".join(f"ClusterId != {cluster}" for cluster in each.clusters)
                 theirs = f"Owner == {quoted(each.owner)} && {skipped} && {constraint}"
-                found += self._queue.plain(theirs, [*names, "ClusterId", "ProcId"])
+                found += self._plain(theirs, (*names, "ClusterId", "ProcId"))
         return found
 
     def unreadable(self) -> list[tuple[str, tuple[int, int]]]:
@@ -71,7 +74,7 @@ class Isolation:
         for each in self.culprits:
             which = " || ".join(f"ClusterId == {cluster}" for cluster in each.clusters) or "true"
             theirs = f"Owner == {quoted(each.owner)} && ({which})"
-            found += [(each.owner, own_id(ad)) for ad in self._queue.plain(theirs, ("ClusterId", "ProcId"))]
+            found += [(each.owner, own_id(ad)) for ad in self._plain(theirs, ("ClusterId", "ProcId"))]
         return found
 
     def _without(self, constraint: str) -> str:
@@ -88,7 +91,7 @@ class Isolation:
         found = []
         for owner in narrowed(owners, fetched, tries):
             theirs = f"Owner == {quoted(owner)}"
-            ads = self._queue.plain(theirs, ("ClusterId",))
+            ads = self._plain(theirs, ("ClusterId",))
             clusters = sorted({own_id(ad)[0] for ad in ads})
 
             def read(some: list[int], theirs: str = theirs) -> bool:
@@ -101,10 +104,21 @@ class Isolation:
 
     def _works(self, call: Callable[[], object]) -> bool:
         try:
-            call()
+            self.asked(call)
         except HTCondorException:
             return False
         return True
+
+    def _plain(self, constraint: str, names: Sequence[str]) -> list[ClassAd]:
+        return self.asked(lambda: self._queue.plain(constraint, names))
+
+    def asked(self, call: Callable[[], T]) -> T:
+        """Asked a second time where the first answer broke off."""
+        try:
+            return call()
+        except HTCondorException:
+            time.sleep(PAUSE_S)
+            return call()
 
 
 def narrowed(items: Sequence[T], works: Callable[[list[T]], bool], tries: list[int]) -> list[T]:

@@ -116,12 +116,11 @@ class Reader:
     def _full(self, question: Question) -> Reading:
         began = self._mono()
         totals = self._totals()
-        young = self._around.look(
-            self._names(question),
-            question.run_names,
-            last=self._base.tally.last[0] if self._base is not None else 0,
-            jobs=totals[0],
-            now_s=began,
+        last = self._base.tally.last[0] if self._base is not None else 0
+        young = self._isolation.asked(
+            lambda: self._around.look(
+                self._names(question), question.run_names, last=last, jobs=totals[0], now_s=began
+            )
         )
         for _ in range(ROUNDS_MAX):
             tally, missing = self._counted(question)
@@ -129,7 +128,7 @@ class Reader:
             if self._expands or not added:
                 break
             self._further |= added
-        self._around.find_submitted(tally.last[0])
+        self._isolation.asked(lambda: self._around.find_submitted(tally.last[0]))
         ended = self._mono()
         self._base = Base(
             tally=tally,
