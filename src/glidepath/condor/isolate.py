@@ -24,7 +24,7 @@ TRIES_MAX = 60
 AGAIN_S = 600.0
 # A schedd that has just broken off one answer may break off the next as well, whatever is in it: only who
 # fails again after a moment is to blame.
-PAUSE_S = 0.2
+PAUSES_S = (0.2, 1.0)
 OWNERS = ("Owner", "JobStatus", "JobUniverse")
 
 
@@ -113,12 +113,13 @@ class Isolation:
         return self.asked(lambda: self._queue.plain(constraint, names))
 
     def asked(self, call: Callable[[], T]) -> T:
-        """Asked a second time where the first answer broke off."""
-        try:
-            return call()
-        except HTCondorException:
-            time.sleep(PAUSE_S)
-            return call()
+        """Asked again, twice at most, where an answer broke off."""
+        for pause_s in PAUSES_S:
+            try:
+                return call()
+            except HTCondorException:
+                time.sleep(pause_s)
+        return call()
 
 
 def narrowed(items: Sequence[T], works: Callable[[list[T]], bool], tries: list[int]) -> list[T]:
