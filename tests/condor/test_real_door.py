@@ -189,9 +189,13 @@ def test_ten_megabytes_in_a_job_cost_the_others_nothing(daemons: Pool, door: Con
     for _ in range(2):
         sight = answered(door)
         assert {key[1]: both for key, both in counts(sight).items()} == {700: (2, 0), 512: (3, 0)}
-        assert [(each.job, each.why) for each in sight.set_aside] == [
-            (f"{done.out.split()[0]} of `ann`", "its ad is too large to be fetched")
-        ]
+        # The schedd gets such an ad through at times; it is refused either way.
+        (aside,) = sight.set_aside
+        assert aside.job == f"{done.out.split()[0]} of `ann`"
+        assert aside.why in (
+            "its ad is too large to be fetched",
+            "Blob has 12000000 letters, more than 65536",
+        )
 
 
 def test_a_job_is_explained_with_the_term_that_fails(daemons: Pool, door: CondorPool) -> None:

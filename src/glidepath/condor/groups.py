@@ -136,6 +136,7 @@ class Sorter:
             self._mark(owner)
         began = time.perf_counter()
         try:
+            self._refuse_long_texts(ad)
             if not self.expanded:
                 self._look_for_names(ad)
             request = request_of(ad)
@@ -143,6 +144,14 @@ class Sorter:
             return Key(request, fit.traits, run_s_of(ad, self._run_names), fit.offers)
         finally:
             self._spent_s[owner] = max(0.0, spent_s + time.perf_counter() - began - GROUP_S_MAX)
+
+    def _refuse_long_texts(self, ad: ClassAd) -> None:
+        """Of attributes that came because an expression looks at them: they break answers, if not always."""
+        for name in ad.keys():  # noqa: SIM118 - A ClassAd is no mapping to iterate over.
+            if name.lower() not in self._asked:
+                text = ad.get(name)
+                if isinstance(text, str) and len(text) > TEXT_LETTERS_MAX:
+                    raise BadJob(f"{name} has {len(text)} letters, more than {TEXT_LETTERS_MAX}")
 
     def rest(self) -> None:
         """Before the network is asked: whoever hangs there is not the owner that was worked on last."""
