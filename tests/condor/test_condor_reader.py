@@ -16,7 +16,7 @@ from glidepath.condor.evaluate import BadJob, owner_of, request_of, run_s_of
 from glidepath.condor.groups import OWNER_S_MAX, Key, Tally
 from glidepath.condor.match import Matcher
 from glidepath.condor.reader import COST_FACTOR, Reader
-from glidepath.condor.refs import References
+from glidepath.condor.refs import TEXT_LETTERS_MAX, References
 from glidepath.core.quantity import Resources
 from glidepath.terms import OfferTerms
 
@@ -310,6 +310,36 @@ def test_an_ad_that_breaks_the_answer_is_found_and_all_others_are_served() -> No
         ("70.0 of `user3`", "its ad is too large to be fetched"),
         ("80.0 of `user5`", "its ad is too large to be fetched"),
     ]
+
+
+class MoodyQueue(FakeQueue):
+    """A long ad breaks an answer so many times, then comes through: with a real schedd nobody can tell."""
+
+    def __init__(self, ads: Sequence[ClassAd], times: int) -> None:
+        super().__init__(ads)
+        self._times = times
+
+    def grouped(self, constraint: str, names: Sequence[str]) -> list[ClassAd]:
+        return self._at_times(super().grouped(constraint, names))
+
+    def plain(self, constraint: str, names: Sequence[str], *, limit: int = -1) -> list[ClassAd]:
+        return self._at_times(super().plain(constraint, names, limit=limit))
+
+    def _at_times(self, ads: list[ClassAd]) -> list[ClassAd]:
+        if self._times and any("Blob" in ad for ad in ads):
+            self._times -= 1
+            raise HTCondorException("Failed to fetch ads")
+        return ads
+
+
+@pytest.mark.parametrize("times", range(16))
+def test_who_breaks_an_answer_at_times_costs_no_other_job(times: int) -> None:
+    blob = {"Blob": f'"{"x" * (TEXT_LETTERS_MAX + 1)}"', "Requirements": 'Blob != ""'}
+    ads = [job_ad(ClusterId=str(n), Owner=f'"user{n % 3}"') for n in range(1, 20)]
+    ads.append(job_ad(ClusterId="20", Owner='"user1"', **blob))
+    tally = Reader(MoodyQueue(ads, times), wall=lambda: 5000.0).read(question()).tally
+    assert sum(row.idle for row in tally.rows.values()) == 19
+    assert [name for name, _ in tally.aside] == ["20.0 of `user1`"]
 
 
 def test_a_queue_that_does_not_answer_at_all_is_an_error() -> None:

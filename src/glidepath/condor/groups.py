@@ -14,7 +14,7 @@ from typing import NamedTuple
 from glidepath.condor.binding import ClassAd, ExprTree
 from glidepath.condor.evaluate import BadJob, owner_of, request_of, run_s_of
 from glidepath.condor.match import Matcher
-from glidepath.condor.refs import TEXT_LETTERS_MAX, References
+from glidepath.condor.refs import TEXT_LETTERS_MAX, References, long_texts
 from glidepath.core.quantity import OfferKey, Resources, Traits
 from glidepath.core.text import one_line
 
@@ -147,11 +147,8 @@ class Sorter:
 
     def _refuse_long_texts(self, ad: ClassAd) -> None:
         """Of attributes that came because an expression looks at them: they break answers, if not always."""
-        for name in ad.keys():  # noqa: SIM118 - A ClassAd is no mapping to iterate over.
-            if name.lower() not in self._asked:
-                text = ad.get(name)
-                if isinstance(text, str) and len(text) > TEXT_LETTERS_MAX:
-                    raise BadJob(f"{name} has {len(text)} letters, more than {TEXT_LETTERS_MAX}")
+        for name, letters in long_texts(ad, but=self._asked):
+            raise BadJob(f"{name} has {letters} letters, more than {TEXT_LETTERS_MAX}")
 
     def rest(self) -> None:
         """Before the network is asked: whoever hangs there is not the owner that was worked on last."""

@@ -1,7 +1,7 @@
 """Finds the few jobs whose ads cannot be fetched, so that all others still are.
 
 A queue that fails to answer comes in; a queue that answers without the culprits goes out. An ad of several
-megabytes breaks the whole answer that it is part of, and anybody can submit one.
+megabytes breaks the whole answer that it is part of, if not each time, and anybody can submit one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TypeVar
 from glidepath.condor.binding import ClassAd, HTCondorException
 from glidepath.condor.ids import own_id
 from glidepath.condor.reading import Queue
+from glidepath.condor.refs import long_texts
 from glidepath.condor.slotad import quoted
 
 T = TypeVar("T")
@@ -22,9 +23,8 @@ T = TypeVar("T")
 TRIES_MAX = 60
 # How long a culprit is left out before it is tried again; it may be gone.
 AGAIN_S = 600.0
-# A schedd that has just broken off one answer may break off the next as well, whatever is in it: only who
-# fails again after a moment is to blame.
-PAUSES_S = (0.2, 1.0)
+# A connection may fail once for reasons of its own: only who fails again after a moment is to blame.
+PAUSE_S = 0.2
 OWNERS = ("Owner", "JobStatus", "JobUniverse")
 
 
@@ -99,27 +99,29 @@ class Isolation:
                 return self._works(lambda: self._queue.plain(f"{theirs} && {span}", names))
 
             bad = narrowed(clusters, read, tries)
-            found.append(Culprit(owner, tuple(bad) if tries[0] else (), self._mono()))
+            if not tries[0]:
+                found.append(Culprit(owner, (), self._mono()))
+            elif bad:
+                found.append(Culprit(owner, tuple(bad), self._mono()))
         return tuple(found)
 
-    def _works(self, call: Callable[[], object]) -> bool:
+    def _works(self, call: Callable[[], list[ClassAd]]) -> bool:
+        """Also an answer that came through this time is at fault where it holds what breaks answers."""
         try:
-            self.asked(call)
+            return not any(True for ad in self.asked(call) for _ in long_texts(ad))
         except HTCondorException:
             return False
-        return True
 
     def _plain(self, constraint: str, names: Sequence[str]) -> list[ClassAd]:
         return self.asked(lambda: self._queue.plain(constraint, names))
 
     def asked(self, call: Callable[[], T]) -> T:
-        """Asked again, twice at most, where an answer broke off."""
-        for pause_s in PAUSES_S:
-            try:
-                return call()
-            except HTCondorException:
-                time.sleep(pause_s)
-        return call()
+        """Asked once more where an answer broke off."""
+        try:
+            return call()
+        except HTCondorException:
+            time.sleep(PAUSE_S)
+            return call()
 
 
 def narrowed(items: Sequence[T], works: Callable[[list[T]], bool], tries: list[int]) -> list[T]:

@@ -6,6 +6,8 @@ another one would be worked out without it, silently, so those names are found a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from glidepath.condor.binding import ClassAd, ExprTree
 
 # Texts whose names are remembered; a queue with more has as many new ones at each read.
@@ -38,6 +40,16 @@ class References:
             found = self._both[text] = _names(expression, target=True)
             _bounded(self._both)
         return found
+
+
+def long_texts(ad: ClassAd, *, but: frozenset[str] = frozenset()) -> Iterator[tuple[str, int]]:
+    """Attributes, besides those named in small letters, that are too long, and how many letters they have."""
+    for name in ad.keys():  # noqa: SIM118 - A ClassAd is no mapping to iterate over.
+        if name.lower() not in but:
+            value = ad.get(name)
+            text = str(value) if isinstance(value, ExprTree) else value
+            if isinstance(text, str) and len(text) > TEXT_LETTERS_MAX:
+                yield name, len(text)
 
 
 def _bounded(kept: dict[str, frozenset[str]]) -> None:
