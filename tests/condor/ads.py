@@ -73,16 +73,17 @@ class FakeQueue:
         self.asked.append("grouped")
         groups: dict[str, tuple[ClassAd, list[tuple[int, int]]]] = {}
         for ad in self.ads:
+            if ExprTree(constraint).eval(ad) is not True:
+                continue
             kept = self._projected(ad, names)
             groups.setdefault(repr(kept), (kept, []))[1].append((ad["ClusterId"], ad["ProcId"]))
         found = []
         for kept, ids in groups.values():
-            if ExprTree(constraint).eval(kept) is not True:
-                continue
             first, last = min(ids), max(ids)
             kept["JobCount"] = len(ids)
             kept["JobIds"] = f"{first[0]}.{first[1]} ... {last[0]}.{last[1]}"
-            found.append(kept)
+            if ExprTree(constraint).eval(kept) is True:
+                found.append(kept)
         return found
 
     def plain(self, constraint: str, names: Sequence[str], *, limit: int = -1) -> list[ClassAd]:

@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+from glidepath.condor.child import MARK_BYTES
+
 
 def main() -> None:
     for line in sys.stdin:
@@ -20,7 +22,7 @@ def main() -> None:
                 print(said, flush=True)
             case "hang":
                 with Path(f"/proc/self/fd/{sys.argv[-1]}").open("r+b") as marks:
-                    marks.write(b"mallory\0")
+                    marks.write(b"mallory\0".ljust(MARK_BYTES, b"\0") + b"eve\0")
                 if os.fork() == 0:
                     time.sleep(600)
                 time.sleep(600)

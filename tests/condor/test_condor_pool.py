@@ -142,12 +142,12 @@ def test_an_owner_whose_expression_hung_the_child_is_named_to_the_next() -> None
     door, script, _ = made(AP1)
     (source,) = door.sources()
     script.answers[("schedd ap1", "demand")] = TimeoutError("late")
-    script.marks["schedd ap1"] = "mallory"
+    script.marks["schedd ap1"] = ("mallory", "eve")
     with pytest.raises(TimeoutError):
         source.demand(OFFERS, now=Instant(100))
     script.answers[("schedd ap1", "demand")] = ANSWER
     source.demand(OFFERS, now=Instant(100))
-    assert script.asked[-1][1]["poisoned"] == ["mallory"]
+    assert script.asked[-1][1]["poisoned"] == ["mallory", "eve"]
 
 
 def test_totals_that_differ_wake_the_loop() -> None:

@@ -87,7 +87,7 @@ def test_a_child_that_misbehaves_is_killed_and_replaced(
 def test_a_killed_child_leaves_word_of_what_it_was_busy_with(workers: Workers) -> None:
     with pytest.raises(TimeoutError):
         workers.ask("a", {"how": "hang"}, limit_s=SHORT_S)
-    assert workers.marks["a"] == "mallory"
+    assert workers.marks["a"] == ("mallory", "eve")
 
 
 def test_an_answer_that_it_could_not_keeps_the_child(workers: Workers) -> None:

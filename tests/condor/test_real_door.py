@@ -11,6 +11,7 @@ import pytest
 from bed.parts.condor import Pool
 from tests.bed_pool import condor_pool, nothing_is_left, pool
 
+from glidepath.condor.halves import HALVED_MIN
 from glidepath.condor.pool import CondorPool
 from glidepath.condor.pool import pool as condor
 from glidepath.config.checks import own_values
@@ -147,6 +148,18 @@ def test_a_submission_is_seen_without_a_full_read(daemons: Pool, door: CondorPoo
     found = counts(demand(door))
     assert sum(idle for idle, _ in found.values()) == 5
     assert not full(door)
+
+
+def test_a_long_queue_is_read_in_halves_and_counted_exactly(daemons: Pool, door: CondorPool) -> None:
+    submit(daemons, "ann", f"request_memory = 512\nqueue {HALVED_MIN}\n")
+    # Their groups have a number of a job each, which the constraint of a half looks at.
+    odd = "request_memory = 600 + ProcId % 2 * 100\nrequirements = ClusterId > 0\nqueue 60\n"
+    submit(daemons, "ben", odd)
+    submit(daemons, "ann", "request_memory = 512\nrequirements = ProcId >= 0\nqueue 60\n")
+    found = {key[1]: both for key, both in counts(demand(door)).items()}
+    assert found == {512: (HALVED_MIN + 60, 0), 600: (30, 0), 700: (30, 0)}
+    asked = (daemons.folder / "log" / "SchedLog").read_text(errors="replace")
+    assert asked.count("aggregating on 'JobStatus") >= 2
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from glidepath.condor.binding import ClassAd
 from glidepath.condor.groups import JobId
+from glidepath.condor.halves import HALVED_MIN, is_sampled, middle, sampled
 from glidepath.condor.ids import QDATES_ASKED_MAX, Submitted, own_id, whole_of
 from glidepath.condor.reading import Queue
 
@@ -47,6 +48,7 @@ class Surroundings:
         )  # run times that some job states; asking for the others costs for nothing
         self.submitted = Submitted()
         self.differ = False  # nearly every job is a group of its own
+        self.cut: JobId | None = None  # where a long queue can be halved
         self._stated_up_to = 0
         self._stated_at_s: float | None = None
 
@@ -60,19 +62,25 @@ class Surroundings:
         if self._stated_at_s is None or now_s - self._stated_at_s > STATED_EVERY_S:
             self._stated_at_s, self._stated_up_to = now_s, 0
         left = [name for name in run_names if name.lower() not in self.stated]
-        wanted = [recent(SLACK_S), f"(ClusterId > {self.submitted.last} && ProcId == 0)"]
+        wanted = [recent(SLACK_S), f"(ProcId == 0 && ClusterId > {self.submitted.last})"]
         if left:
             wanted.append(f"(ClusterId >= {self._stated_up_to} && ({_used(left)}))")
         kept = PRIME * SAMPLE // jobs if jobs >= SAMPLED_MIN and self._first_differ(names) else 0
         self.differ = self.differ and bool(kept)
         if kept:
             wanted.append(f"(ProcId * ProcId * 31 + ProcId * 17 + ClusterId * 7) % {PRIME} < {kept}")
+        halved = jobs >= HALVED_MIN
+        if halved:
+            wanted.append(f"({sampled()})")
+        self.cut = None
         asked = [*NAMES, *left, *(names if kept else ())]
         ads = self._queue.plain(" || ".join(wanted), asked, limit=WALK_MAX)
         if len(ads) >= WALK_MAX:
             return self._one_by_one(left, last)
         if kept:
             self.differ = differ([ad for ad in ads if scattered(own_id(ad)) < kept], names, jobs)
+        if halved:
+            self.cut = middle([own for ad in ads if is_sampled(own := own_id(ad))])
         young = self._taken(ads, left)
         newest = max((own[0] for own in young), default=0)
         self._stated_up_to, self.submitted.last = last, max(last, newest, self.submitted.last)

@@ -23,7 +23,8 @@ GRACE_S = 5
 MEMORY_BYTES_MAX = 4 << 30
 # A hundred thousand terms, each a few hundred bytes deep; only what is used of it is ever there.
 STACK_BYTES = 256 << 20
-MARK_BYTES = 512
+# What it is busy with, and what a process beside it is.
+MARKS, MARK_BYTES = 2, 512
 QUESTION_BYTES_MAX = 64 << 20
 ADS_MAX = 200_000  # More slots than the largest pools have.
 
@@ -31,21 +32,27 @@ Answer = dict[str, Any]
 
 
 class Marks:
-    """The page that the parent reads after a kill."""
+    """The page that the parent reads after a kill; the second half is for a process beside this one."""
 
     def __init__(self, fd: int) -> None:
-        self._page = mmap.mmap(fd, MARK_BYTES)
+        self._page = mmap.mmap(fd, MARKS * MARK_BYTES)
 
     def __call__(self, text: str) -> None:
+        self._write(text, 0)
+
+    def beside(self, text: str) -> None:
+        self._write(text, MARK_BYTES)
+
+    def _write(self, text: str, at: int) -> None:
         words = text.encode("utf-8", "replace")[: MARK_BYTES - 1] + b"\0"
-        self._page[: len(words)] = words
+        self._page[at : at + len(words)] = words
 
 
 class Asked:
     """The questions that a child can answer, and what it keeps from one to the next."""
 
-    def __init__(self, mark: Callable[[str], None]) -> None:
-        self._mark = mark
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
         self._readers: dict[str, Any] = {}
 
     def answer(self, asked: Mapping[str, Any]) -> Answer:
@@ -80,7 +87,9 @@ class Asked:
 
         address = asked["address"]
         if address not in self._readers:
-            self._readers = {address: Reader(ScheddQueue(address), mark=self._mark)}
+            self._readers = {
+                address: Reader(ScheddQueue(address), mark=self._marks, beside=self._marks.beside)
+            }
         return self._readers[address]
 
     def _demand(self, asked: Mapping[str, Any]) -> Answer:
@@ -132,14 +141,15 @@ def answered(asked: Asked, line: bytes) -> Answer:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def serve(mark: Marks) -> None:
-    asked = Asked(mark)
+def serve(marks: Marks) -> None:
+    asked = Asked(marks)
     # The binding's own words must not end up between our lines.
     answers, sys.stdout = sys.stdout.buffer, sys.stderr
     for line in iter(lambda: sys.stdin.buffer.readline(QUESTION_BYTES_MAX), b""):
         answers.write(json.dumps(answered(asked, line)).encode() + b"\n")
         answers.flush()
-        mark("")
+        marks("")
+        marks.beside("")
 
 
 def main(arguments: Sequence[str]) -> int:

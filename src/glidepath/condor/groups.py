@@ -69,6 +69,18 @@ class Tally:
         }
         return Tally(rows, dict(self.held), list(self.aside), self.aside_jobs, self.last)
 
+    def take(self, other: Tally) -> None:
+        """Adds what was counted elsewhere, of other jobs."""
+        for key, row in other.rows.items():
+            for owner, idle in row.owners.items():
+                self.add(key, owner, status=IDLE, count=idle, first=row.first)
+            self.add(key, "", status=RUNNING, count=row.running, first=None)
+        for owner, count in other.held.items():
+            self.add_held(owner, count)
+        self.aside_jobs += other.aside_jobs
+        self.aside = (self.aside + other.aside)[:ASIDE_KEPT_MAX]
+        self.last = max(self.last, other.last)
+
     def add(self, key: Key, owner: str, *, status: int, count: int, first: JobId | None) -> None:
         row = self.rows.setdefault(key, Row())
         if status == IDLE:

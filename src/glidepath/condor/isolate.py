@@ -43,7 +43,7 @@ class Isolation:
         self.culprits: tuple[Culprit, ...] = ()
 
     def grouped(self, constraint: str, names: Sequence[str]) -> list[ClassAd]:
-        """All groups but those of owners with a culprit, whose other jobs come from `apart`."""
+        """All groups, without the jobs of culprits."""
         now = self._mono()
         self.culprits = tuple(each for each in self.culprits if now - each.since_s < AGAIN_S)
         try:
@@ -58,16 +58,6 @@ class Isolation:
             self.culprits += found
             return self.asked(lambda: self._queue.grouped(self._without(constraint), names))
 
-    def apart(self, constraint: str, names: Sequence[str]) -> list[ClassAd]:
-        """The jobs, one by one, of owners with a culprit."""
-        found: list[ClassAd] = []
-        for each in self.culprits:
-            if each.clusters:
-                skipped = " && ".join(f"ClusterId != {cluster}" for cluster in each.clusters)
-                theirs = f"Owner == {quoted(each.owner)} && {skipped} && {constraint}"
-                found += self._plain(theirs, (*names, "ClusterId", "ProcId"))
-        return found
-
     def unreadable(self) -> list[tuple[str, tuple[int, int]]]:
         """Whose jobs were left out, and which."""
         found = []
@@ -78,8 +68,14 @@ class Isolation:
         return found
 
     def _without(self, constraint: str) -> str:
-        skipped = [f"Owner != {quoted(each.owner)}" for each in self.culprits]
-        return " && ".join([constraint, *skipped])
+        """A schedd asks this of each job and then of each group, which may have no number of a cluster."""
+        owners = [f"Owner != {quoted(each.owner)}" for each in self.culprits if not each.clusters]
+        skipped = [
+            f"(ClusterId is undefined || ClusterId != {cluster})"
+            for each in self.culprits
+            for cluster in each.clusters
+        ]
+        return " && ".join([constraint, *owners, *skipped])
 
     def _found(self, constraint: str, names: Sequence[str], owners: list[str]) -> tuple[Culprit, ...]:
         tries = [TRIES_MAX]

@@ -148,8 +148,7 @@ class CondorPool:
             answer = self._ask(child, {**question, "poisoned": poisoned})
         except WORLD_ERRORS as error:
             known.failed = str(error)
-            owner = self._workers.marks.pop(child, "")
-            if owner:
+            for owner in self._workers.marks.pop(child, ()):
                 known.poisoned[owner] = self._mono()
             raise
         known.failed, known.heard = "", heard_of(answer, self._mono())

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from glidepath.condor.around import CHANGES_MAX, SLACK_S, Surroundings, recent
 from glidepath.condor.binding import ClassAd, HTCondorException
 from glidepath.condor.evaluate import BadJob, owner_of
-from glidepath.condor.groups import AS_RUNNING, HELD, IDLE, Sorter, Tally, counted
+from glidepath.condor.groups import AS_RUNNING, HELD, IDLE, JobId, Sorter, Tally, counted
+from glidepath.condor.halves import Half, NotHalvedError, at_once
 from glidepath.condor.ids import group_ids, own_id, whole_of
 from glidepath.condor.isolate import Isolation
 from glidepath.condor.match import Matcher
@@ -27,8 +28,8 @@ SLOTLESS = (7, 9, 12)
 LIVE = (1, 2, 5, 6, 7)
 # What does not count is left out here and not by the schedd: it would spend a fifth of the read on that.
 ALL = "true"
-# The constraint of a grouped query sees only the attributes that are asked for: one that is not is undefined
-# to it, so that whatever the constraints here name must be among these.
+# The constraint of a grouped query is asked of each job and once more of each group, which has only the
+# attributes that were asked for: whatever a constraint names must be among these, or may be undefined.
 BASE_NAMES = (
     *("JobStatus", "JobUniverse", "Owner", "Requirements"),
     *("RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs"),
@@ -47,17 +48,18 @@ SERVER_TIME = "ServerTime"
 
 
 class Reader:
-    """Reads one schedd. `mark` is told whose expressions are worked on."""
+    """Reads one schedd. `mark` is told whose expressions are worked on, `beside` by a process beside."""
 
     def __init__(
         self,
         queue: Queue,
         *,
         mark: Callable[[str], None] = lambda _: None,
+        beside: Callable[[str], None] = lambda _: None,
         mono: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._queue, self._mark, self._mono, self._wall = queue, mark, mono, wall
+        self._queue, self._mark, self._beside, self._mono, self._wall = queue, mark, beside, mono, wall
         self._isolation = Isolation(queue, mono=mono)
         self._refs = References()
         self._further: frozenset[str] = frozenset()
@@ -65,6 +67,7 @@ class Reader:
         self._base: Base | None = None
         self._still: tuple[Totals, float, Tally] | None = None  # what was counted exactly, and when
         self.totals: Totals = ()  # as they were last told
+        self._halves, self._upper_here = True, False  # whether this schedd can be read so, and which was here
         self._expands = False  # this schedd adds by itself what expressions look at
         self._around = Surroundings(queue)
         self._ahead_s = 0.0  # the schedd's clock before ours
@@ -109,7 +112,7 @@ class Reader:
         return self.totals
 
     def _names(self, question: Question) -> list[str]:
-        names = [*BASE_NAMES, *(name for name in question.run_names if name.lower() in self._around.stated)]
+        names = [*BASE_NAMES, *self._stated(question)]
         known = {name.lower() for name in names}
         return names + sorted((self._further | self.matcher(question).needed) - known)
 
@@ -129,19 +132,26 @@ class Reader:
                 break
             self._further |= added
         self._isolation.asked(lambda: self._around.find_submitted(tally.last[0]))
+        halves = 2 if self._around.cut is not None and self._halves else 1
         ended = self._mono()
         self._base = Base(
             tally=tally,
             totals=totals,
             at_s=began,
-            cost_s=ended - began,
+            cost_s=halves * (ended - began),  # what the schedd spent on it
             digest=question.digest,
             young=young,
         )
         self._still = (totals, began, tally)
         return self._reading(tally, self._base, began, full=True, exact=True)
 
-    def _sorter(self, question: Question, names: Iterable[str], run_names: Sequence[str]) -> Sorter:
+    def _sorter(
+        self,
+        question: Question,
+        names: Iterable[str],
+        run_names: Sequence[str],
+        mark: Callable[[str], None] | None = None,
+    ) -> Sorter:
         asked = frozenset(name.lower() for name in names)
         return Sorter(
             self.matcher(question),
@@ -151,35 +161,60 @@ class Reader:
             further=self._further,
             expanded=self._expands,
             poisoned=question.poisoned,
-            mark=self._mark,
+            mark=mark or self._mark,
             now_s=self._wall(),
         )
 
     def _counted(self, question: Question) -> tuple[Tally, set[str]]:
         """All live jobs, by groups or one by one, and the names that were missing to understand them."""
+        cut = self._around.cut
+        if cut is not None and self._halves and not self._isolation.culprits:
+            try:
+                return self._in_halves(question, cut)
+            except NotHalvedError:
+                self._halves = False
+            except HTCondorException:
+                pass  # Whoever breaks the answer is found below.
         names = self._names(question)
-        stated = [name for name in question.run_names if name.lower() in self._around.stated]
-        sorter, tally = self._sorter(question, names, stated), Tally()
         singles = self._all_apart(ALL, names)
-        if singles is None:
-            ads = self._isolation.grouped(ALL, names)
-            while ads:  # Taken off one by one: the ads are most of the memory, and their list is bounded.
-                ad = ads.pop()
-                if _counts(ad):
-                    counted(tally, sorter, ad, count=whole_of(ad, "JobCount"), ids=group_ids(ad))
-            sorter.rest()
-            singles = self._isolation.apart(ALL, names)
-        while singles:  # As above.
-            ad = singles.pop()
-            own = own_id(ad)
-            if _counts(ad):
-                counted(tally, sorter, ad, count=1, ids=(own, own))
-        sorter.rest()
+        ads = self._isolation.grouped(ALL, names) if singles is None else singles
+        sorter = self._sorter(question, names, self._stated(question))
+        tally = _tallied(sorter, ads, grouped=singles is None)
         for owner, own in self._isolation.unreadable():
             tally.last = max(tally.last, own)
             tally.set_aside(f"{own[0]}.{own[1]} of `{one_line(owner)}`", UNREADABLE, 1)
         self._expands = self._expands or sorter.expanded
         return tally, sorter.unasked
+
+    def _in_halves(self, question: Question, cut: JobId) -> tuple[Tally, set[str]]:
+        # In turns, so that both halves come to be known here: what the other process learns is lost with it.
+        self._upper_here = not self._upper_here
+        here, beside = Half(cut, upper=self._upper_here), Half(cut, upper=not self._upper_here)
+        first, second = at_once(
+            lambda: self._half(question, here, self._mark), lambda: self._half(question, beside, self._beside)
+        )
+        tally, missing, expands = first
+        tally.take(second[0])
+        self._expands = self._expands or expands or second[2]
+        return tally, missing | second[1]
+
+    def _half(
+        self, question: Question, half: Half, mark: Callable[[str], None]
+    ) -> tuple[Tally, set[str], bool]:
+        """Its tally, missing names, and whether the schedd adds names by itself."""
+        names = self._names(question)
+        grouped = not self._around.differ
+        ads = (
+            self._queue.grouped(half.constraint, names)
+            if grouped
+            else self._queue.plain(half.constraint, [*names, "ClusterId", "ProcId"])
+        )
+        sorter = self._sorter(question, names, self._stated(question), mark)
+        tally = _tallied(sorter, ads, grouped=grouped, half=half)
+        return tally, sorter.unasked, sorter.expanded
+
+    def _stated(self, question: Question) -> list[str]:
+        return [name for name in question.run_names if name.lower() in self._around.stated]
 
     def _all_apart(self, constraint: str, names: Sequence[str]) -> list[ClassAd] | None:
         """Every job by itself, where that is quicker; None where it is not, or one breaks the answer."""
@@ -235,6 +270,20 @@ class Reader:
             full_cost_s=base.cost_s,
             ages_s=ages,
         )
+
+
+def _tallied(sorter: Sorter, ads: list[ClassAd], *, grouped: bool, half: Half | None = None) -> Tally:
+    tally = Tally()
+    while ads:  # Taken off one by one: the ads are most of the memory, and their list is bounded.
+        ad = ads.pop()
+        own = own_id(ad)
+        ids = group_ids(ad) if grouped else (own, own)
+        if half is not None:
+            half.refuse_others(ids)
+        if _counts(ad):
+            counted(tally, sorter, ad, count=whole_of(ad, "JobCount") if grouped else 1, ids=ids)
+    sorter.rest()
+    return tally
 
 
 def _moved(tally: Tally, sorter: Sorter, ad: ClassAd, *, before: int, status: int) -> None:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from glidepath.condor.child import MARK_BYTES, MARKS
 from glidepath.core.text import one_line
 
 # One for each collector and schedd of all pools; each takes about 40 MB, and far more while it reads.
@@ -27,7 +28,6 @@ ANSWER_BYTES_MAX = 64 << 20
 READ_BYTES = 1 << 20
 # A killed child is gone at once; one in an uninterruptible call of a dead file system may stay.
 REAP_S_MAX = 2.0
-MARK_BYTES = 512
 COMMAND = (sys.executable, "-I", "-m", "glidepath.condor.child")
 
 
@@ -41,8 +41,8 @@ class Child:
     def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         marks = os.memfd_create("glidepath-mark")
         try:
-            os.ftruncate(marks, MARK_BYTES)
-            self._marks = mmap.mmap(marks, MARK_BYTES)
+            os.ftruncate(marks, MARKS * MARK_BYTES)
+            self._marks = mmap.mmap(marks, MARKS * MARK_BYTES)
             self._run = subprocess.Popen(
                 [*command, str(marks)],
                 stdin=subprocess.PIPE,
@@ -91,9 +91,12 @@ class Child:
         line, _, self._left = b"".join(parts).partition(b"\n")
         return line
 
-    def mark(self) -> str:
+    def marks(self) -> tuple[str, ...]:
         """What the child was busy with, in its own words."""
-        return bytes(self._marks).split(b"\0", 1)[0].decode("utf-8", "replace")
+        page = bytes(self._marks)
+        found = (page[at : at + MARK_BYTES] for at in range(0, len(page), MARK_BYTES))
+        words = (part.split(b"\0", 1)[0].decode("utf-8", "replace") for part in found)
+        return tuple(word for word in words if word)
 
     def stop(self) -> None:
         """Ends the process and its group; whoever is asking sees the end of its pipe."""
@@ -136,7 +139,9 @@ class Workers:
         self._seats: dict[str, Seat] = {}
         self._lock = threading.Lock()
         self._closed = False
-        self.marks: dict[str, str] = {}  # by name of child: what it was busy with when it had to be killed
+        self.marks: dict[
+            str, tuple[str, ...]
+        ] = {}  # by name of child: what it was busy with when it was killed
 
     def ask(self, name: str, question: Mapping[str, Any], *, limit_s: float) -> dict[str, Any]:
         """The answer of that child. Raises OSError, TimeoutError, or ChildError in the child's own words."""
@@ -179,7 +184,7 @@ class Workers:
 
     def _end(self, name: str, seat: Seat) -> None:
         if seat.child is not None:
-            self.marks[name] = seat.child.mark()
+            self.marks[name] = seat.child.marks()
             seat.child.kill()
             seat.child = None
 
