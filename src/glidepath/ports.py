@@ -92,6 +92,27 @@ class Explains(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found, as a sentence; `fix` is what a person can do about it."""
+
+    name: str
+    verdict: str  # ok, warn or fail
+    found: str
+    fix: str = ""
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A pool that can be looked over for `glidepath doctor`; it changes nothing."""
+
+    def checkup(self, neighbours: tuple[str, ...]) -> tuple[Finding, ...]:
+        """What was found between here and the pool; `neighbours` are names that a misspelt one may mean."""
+        ...
+
+    def close(self) -> None: ...
+
+
 @runtime_checkable
 class Backend(Protocol):
     """The code that talks to one site."""

@@ -42,7 +42,7 @@ from glidepath.core.provision.pilot import (
 )
 from glidepath.core.provision.pressure import Policy
 from glidepath.core.provision.remember import remember
-from glidepath.core.provision.sight import Pause, Snapshot, Window
+from glidepath.core.provision.sight import Pause, SiteListing, Snapshot, Window
 from glidepath.core.quantity import Instant, PilotName, PoolName, SiteName, SourceName
 from glidepath.ports import WORLD_ERRORS, Backend, Clock, DemandSource, Pool
 
@@ -131,8 +131,10 @@ class Provisioner:
 
     def _sighting(self, key: str, found: Answer, now: Instant) -> Seen[Any] | Unseen:
         if not found.error:
-            self._last_seen[key] = now
-            return Seen(now, found.value)
+            # A door that follows a stream may have heard last a while ago.
+            age_s = found.value.age_s if isinstance(found.value, SiteListing) else 0
+            self._last_seen[key] = Instant(now - age_s)
+            return Seen(self._last_seen[key], found.value)
         return Unseen(self._last_seen.get(key, now), found.error)
 
     def look(self, snapshot: Snapshot, memory: Memory) -> Picture:

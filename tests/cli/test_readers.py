@@ -70,7 +70,8 @@ def test_site_status_shows_offers_with_limits_and_decisions(cli: Cli) -> None:
 OFFER     SIZE        LIVE  PENDING  STARTING  BUSY  IDLE  UNKNOWN  WHY
 here/cpu  2 CPU 4GiB   2/2        1         0     1     0        0  {AT_LIMIT}
 """
-    assert cli("site", "status", "here", wall=NOW) == Ran(0, f"{table}sources: {HERE}\n", "")
+    note = "note: here: 1 pilot pending: \\x1b[2Jslurm \\u202esaid\\nno\n"
+    assert cli("site", "status", "here", wall=NOW) == Ran(0, f"{table}{note}sources: {HERE}\n", "")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from glidepath.cli.verb import Answer, Exit, Noun, Options, Verb
 from glidepath.cli.where import where
 
 if TYPE_CHECKING:
-    from glidepath.config import Settings
+    from glidepath.config import Problem, Settings
 
 FILE: Options = {
     "file": {
@@ -28,7 +28,7 @@ FILE: Options = {
 class Check(Verb):
     """Check a configuration and name every problem at once, with its file and line
 
-    Exits with 2 when there is one.
+    Exits with 2 when there is one. A warning is about something that is allowed and hardly meant.
     """
 
     options: ClassVar[Options] = {**FILE, **OUTPUT}
@@ -39,25 +39,37 @@ class Check(Verb):
 
         asked = self.given["file"] or self.given["config"]
         place = where(self.caller.environ, home=self.given["home"], config=asked)
+        warned: tuple[Problem, ...] = ()
         try:
-            settings = (
-                load(place.config).settings if place.config else default_settings(**machine(place.home))
-            )
+            if place.config:
+                loaded = load(place.config)
+                settings, warned = loaded.settings, loaded.warnings
+            else:
+                settings = default_settings(**machine(place.home))
         except ConfigError as error:
-            items = tuple(
-                {"file": one.file, "line": one.line, "key": one.key, "message": one.message, "hint": one.hint}
-                for one in error.problems
-            )
-            lines = tuple(str(problem) for problem in error.problems)
-            self.show(Answer("ConfigProblemList", items, lines=lines, name=lambda item: item["key"]))
-            count = len(items)
+            self.show(error.problems, "problem", ())
+            count = len(error.problems)
             self.caller.say("1 problem" if count == 1 else f"{count} problems")
             return Exit.USAGE
         said = f"{place.config or 'the embedded default'}: no problem, {counted(settings)}"
-        self.show(Answer("ConfigProblemList", (), lines=(said,)))
+        self.show(warned, "warning", (said,))
         return Exit.DONE
 
-    def show(self, answer: Answer) -> None:
+    def show(self, found: tuple[Problem, ...], level: str, more: tuple[str, ...]) -> None:
+        items = tuple(
+            {
+                "file": one.file,
+                "line": one.line,
+                "key": one.key,
+                "message": one.message,
+                "hint": one.hint,
+                "level": level,
+            }
+            for one in found
+        )
+        mark = "" if level == "problem" else f"{level}: "
+        lines = (*(f"{mark}{one}" for one in found), *more)
+        answer = Answer("ConfigProblemList", items, lines=lines, name=lambda item: item["key"])
         self.caller.out.write(drawn(answer, self.given["output"], self.caller))
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, ClassVar
 
 from glidepath.cli.output import Reader
 from glidepath.cli.session import Located, located
 from glidepath.cli.verb import Answer, Column, Exit, Noun, Options, Stop
 from glidepath.cli.where import where
+from glidepath.ports import Finding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,16 +26,6 @@ PYTHON_MIN = (3, 11)
 DISK_FREE_MIB_MIN = 512
 CLOCK_DRIFT_S_MAX = 1.0
 CLOCK_LOOK_S = 0.05
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one check found; `fix` is what a person can do about it."""
-
-    name: str
-    verdict: str  # ok, warn or fail
-    found: str
-    fix: str = ""
 
 
 COLUMNS = (
@@ -61,7 +53,9 @@ class Doctor(Reader):
             settled = located(self)
             shown = str(place.config) if place.config else "none, the embedded default is used"
             found.append(Finding("configuration", "ok", shown))
+            found += warnings(settled)
             found += [store(settled), plugins(), postgresql(settled), pilots(settled, self.caller.wall())]
+            found += pools(settled)
         except Stop as stop:
             found.append(
                 Finding("configuration", "fail", str(stop), "`glidepath config check` names each problem")
@@ -213,6 +207,43 @@ def pilots(place: Located, wall: float) -> Finding:
         found = f"{len(scene.tracks)} may still be alive, nobody has looked for {scene.age_s} s"
         return Finding("pilots", "warn", found, "`glidepath up` finds them again by label")
     return Finding("pilots", "ok", f"{len(scene.tracks)} on the books")
+
+
+def warnings(place: Located) -> Iterator[Finding]:
+    """What a good configuration says and hardly means."""
+    from glidepath.config import warnings_of
+    from glidepath.config.problems import shown_key
+
+    for found in warnings_of(place.settings):
+        yield Finding(f"configuration {shown_key(found.loc)}", "warn", found.message, found.hint)
+
+
+def pools(place: Located) -> Iterator[Finding]:
+    """What each pool that can be looked over finds; one that is stuck ends in its own deadline."""
+    from glidepath.assembly import pools_of
+    from glidepath.config import terms_of
+    from glidepath.plugins import PluginError
+    from glidepath.ports import WORLD_ERRORS, Checked, Place
+
+    here = Place(place.where.home, place.store_url, terms=terms_of(place.settings))
+    try:
+        made = pools_of(place.settings, here)
+    except PluginError as error:
+        yield Finding("pools", "fail", str(error), "mend or uninstall it")
+        return
+    for name, pool in made.items():
+        if not isinstance(pool, Checked):
+            continue
+        others = [
+            table.own.get("collector") for other, table in place.settings.pools.items() if other != name
+        ]
+        near = tuple(host.strip() for text in others if isinstance(text, str) for host in text.split(","))
+        try:
+            yield from pool.checkup(near)
+        except WORLD_ERRORS as error:
+            yield Finding(f"pool {name}", "fail", str(error))
+        finally:
+            pool.close()
 
 
 NOUN = Noun("doctor", {"": Doctor})

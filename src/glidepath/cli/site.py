@@ -66,7 +66,7 @@ class Status(Reader):
     }
 
     def answer(self) -> Answer:
-        from glidepath.cli.view import scene_now, sources_of
+        from glidepath.cli.view import scene_now, site_notes, sources_of
 
         scene = scene_now(self)
         name, sites = self.given["name"], scene.entry.rules.sites
@@ -75,7 +75,8 @@ class Status(Reader):
         items = tuple(
             offer_item(scene, offer) for site in sites if name in (None, site.name) for offer in site.offers
         )
-        return Answer("OfferList", items, OFFER_COLUMNS, sources_of(scene, site=name))
+        sources, notes = sources_of(scene, site=name), site_notes(scene, name)
+        return Answer("OfferList", items, OFFER_COLUMNS, sources, notes=notes)
 
 
 def site_item(scene: Scene, site: SiteRules) -> dict[str, Any]:

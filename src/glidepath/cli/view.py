@@ -6,6 +6,7 @@ on. It refuses to read anything live.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from glidepath.core.provision.pilot import (
     Drain,
     PilotAction,
     PilotPhase,
+    SiteState,
     Submit,
     Track,
     Withdraw,
@@ -33,6 +35,9 @@ from glidepath.journal.entry import Entry
 # One late cycle is nothing to worry about; after this it is likelier that nobody runs.
 LATE_S_MAX = 60
 ASIDE_SHOWN_MAX = 10
+# Of a site's own words about its pilots, and the states in which they say why something does not go on.
+WORDS_SHOWN_MAX = 5
+TELLING = frozenset({SiteState.PENDING, SiteState.FAILED, SiteState.UNKNOWN})
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,23 @@ def sources_of(scene: Scene, *, site: str | None = None, pool: str | None = None
         if site in (None, at):
             found.append(_source(scene, f"site {at}", listing, sites.get(at, 0)))
     return tuple(found)
+
+
+def site_notes(scene: Scene, site: str | None = None) -> tuple[str, ...]:
+    """What sites say besides numbers, and why pilots there wait or have failed, the commonest first."""
+    notes: list[str] = []
+    for at, listing in scene.entry.snapshot.sites:
+        if site not in (None, at) or not isinstance(listing, Seen):
+            continue
+        notes += [f"{at}: {note}" for note in listing.value.notes]
+        words = Counter(
+            f"{pilot.state}: {pilot.note}"
+            for pilot in listing.value.pilots
+            if pilot.note and pilot.state in TELLING
+        )
+        for said, many in sorted(words.items(), key=lambda item: (-item[1], item[0]))[:WORDS_SHOWN_MAX]:
+            notes.append(f"{at}: {many} pilot{'s' * (many > 1)} {said}")
+    return tuple(notes)
 
 
 def notes_of(scene: Scene, pool: str | None = None) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class Asked:
             "waits": self._waits,
             "job": self._job,
         }
-        return kinds[asked["ask"]](asked)
+        return kinds.get(asked["ask"], self._probed)(asked)
 
     def _schedds(self, asked: Mapping[str, Any]) -> Answer:
         from glidepath.condor.binding import htcondor2
@@ -120,6 +120,11 @@ class Asked:
         server_s = ad.get("ServerTime")
         now_s = server_s if type(server_s) is int else int(time.time())
         return {"job": told(ad, question, matcher, schedd=asked["schedd"], now_s=now_s)}
+
+    def _probed(self, asked: Mapping[str, Any]) -> Answer:
+        from glidepath.condor.probe import probed
+
+        return probed(asked)
 
 
 def _text(value: object) -> str:

@@ -9,32 +9,37 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from glidepath.condor.checkup import COLLECTOR, Checkup
 from glidepath.condor.client import environment
 from glidepath.condor.demand import Heard, demands_of, heard_of, set_aside_of
-from glidepath.condor.settings import CheckedSettings, CondorSettings, ScheddSettings, TarballSettings
+from glidepath.condor.reach import BINDING_SAYS, known_names, shown, told
+from glidepath.condor.settings import CheckedSettings, CondorSettings
 from glidepath.condor.story import story_of
 from glidepath.condor.tokens import Tokens
 from glidepath.condor.trust import Rule, Schedd, judged
 from glidepath.condor.wire import question_table
-from glidepath.condor.worker import Workers
+from glidepath.condor.worker import ChildError, Workers
+from glidepath.config.tables import rebuilt
 from glidepath.core.provision.demand import DemandSight
 from glidepath.core.provision.offer import Offer
 from glidepath.core.provision.pilot import Slot
 from glidepath.core.provision.sight import PoolSlots
 from glidepath.core.quantity import Instant, OfferKey, PilotName, PoolName, Resources, SourceName
 from glidepath.core.text import one_line
-from glidepath.ports import WORLD_ERRORS, DemandSource, Place
+from glidepath.ports import WORLD_ERRORS, DemandSource, Finding, Place
 from glidepath.story import JobStory
 from glidepath.terms import NO_TERMS
 
-COLLECTOR = "collector"
 # An owner whose expression kept a child from answering is left out for so long, then tried again.
 POISON_S = 3600.0
 NOTES_MAX = 50
+# Why a collector did not answer is looked up besides, so within less than a question may take.
+REACH_S_MAX = 10.0
+NO_DISK = 'it has no disk, and HTCondor has every job ask for some; give it some, as in `disk = "20GiB"`'
 
 
 class TokenSource(Protocol):
@@ -53,6 +58,7 @@ class Known:
     failed: str = ""
     totals: tuple[int, ...] = ()
     poisoned: dict[str, float] = field(default_factory=dict)
+    diskless: frozenset[OfferKey] = frozenset()
 
 
 class CondorPool:
@@ -90,7 +96,7 @@ class CondorPool:
     def sources(self) -> tuple[DemandSource, ...]:
         """Trusted schedds. One that is no longer listed stays for a while and is asked where it was last:
         a collector that was restarted lists nobody, and its schedds hold their jobs all the same."""
-        answer = self._ask(COLLECTOR, {"ask": "schedds", "collector": self.settings.collector})
+        answer = self._ask_collector({"ask": "schedds"})
         found = [Schedd(*row) for row in answer["schedds"]]
         trusted, refused = judged(found, self._rules)
         now = self._mono()
@@ -107,8 +113,7 @@ class CondorPool:
             return tuple(CondorSource(self, SourceName(name)) for name in sorted(self._known))
 
     def slots(self, *, now: Instant) -> PoolSlots:
-        question = {"ask": "slots", "collector": self.settings.collector, "identity": self.identity}
-        answer = self._ask(COLLECTOR, question)
+        answer = self._ask_collector({"ask": "slots", "identity": self.identity})
         return PoolSlots(
             slots=tuple(_slot(row, now) for row in answer["slots"]),
             complete=answer["complete"],
@@ -153,6 +158,7 @@ class CondorPool:
             raise
         known.failed, known.heard = "", heard_of(answer, self._mono())
         known.totals = tuple(answer["totals"])
+        known.diskless = diskless(offers, answer["rows"])
         self._bad_offers = answer["bad_offers"]
         return DemandSight(
             demands=demands_of(self.name, answer["rows"], offers, now=now), set_aside=set_aside_of(answer)
@@ -225,8 +231,14 @@ class CondorPool:
             found += self._tokens().warnings()
         except WORLD_ERRORS as error:
             found.append(str(error))
-        found += [f"offer `{key}` fits no job: {why}" for key, why in sorted(self._bad_offers.items())]
+        no_disk = {str(key): NO_DISK for known in self._known.values() for key in known.diskless}
+        bad = {**no_disk, **self._bad_offers}
+        found += [f"offer `{key}` fits no job: {why}" for key, why in sorted(bad.items())]
         return tuple(found[:NOTES_MAX])
+
+    def checkup(self, neighbours: tuple[str, ...]) -> tuple[Finding, ...]:
+        tokens = Tokens(self.name, self.settings, self._place)
+        return Checkup(self.name, self.settings, self._ask, tokens, neighbours=neighbours).findings()
 
     def close(self) -> None:
         self._workers.close()
@@ -247,6 +259,28 @@ class CondorPool:
             full_every_s=float(self.settings.full_every),
         )
 
+    def _ask_collector(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Where the binding says no more than that it failed, the reason is looked up."""
+        collector = self.settings.collector
+        try:
+            return self._ask(COLLECTOR, {**question, "collector": collector})
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; {shown(collector)} was asked") from None
+        except ChildError as error:
+            if BINDING_SAYS not in str(error):
+                raise
+            why = self._unreached()
+            raise ChildError(f"collector: {why}" if why else str(error)) from None
+
+    def _unreached(self) -> str:
+        question = {"ask": "reach", "collector": self.settings.collector}
+        limit_s = min(REACH_S_MAX, float(self.settings.deadline))
+        try:
+            rows = self._workers.ask(COLLECTOR, question, limit_s=limit_s)["tried"]
+        except WORLD_ERRORS:
+            return f"{shown(self.settings.collector)} cannot be reached"
+        return "; ".join(part for part in told(rows, known_names()) if part)
+
     def _ask(self, child: str, question: Mapping[str, Any]) -> dict[str, Any]:
         return self._workers.ask(child, question, limit_s=float(self.settings.deadline))
 
@@ -263,6 +297,14 @@ class CondorSource:
         return self._of.demand(self.name, offers, now=now)
 
 
+def diskless(offers: Sequence[Offer], rows: Sequence[Mapping[str, Any]]) -> frozenset[OfferKey]:
+    """Offers that fit nothing for want of any disk, while jobs that fit nowhere would fit them otherwise."""
+    stuck = [Resources(*row["request"]) for row in rows if row["idle"] and not row["fits"]]
+    rest = [Resources(each.cpu_milli, each.memory_mib, 0, each.gpus) for each in stuck if each.disk_mib]
+    bare = [offer for offer in offers if not offer.size.disk_mib]
+    return frozenset(offer.key for offer in bare if any(each.fits_in(offer.size) for each in rest))
+
+
 def _slot(row: Mapping[str, Any], now: Instant) -> Slot:
     left_s = row["left_s"]
     return Slot(
@@ -276,17 +318,6 @@ def _slot(row: Mapping[str, Any], now: Instant) -> Slot:
     )
 
 
-def _models(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables that were checked, as models again."""
-    made = dict(settings)
-    if "schedds" in made:
-        made["schedds"] = tuple(ScheddSettings.model_construct(**table) for table in made["schedds"])
-    if "tarballs" in made:
-        tables = made["tarballs"].items()
-        made["tarballs"] = {key: TarballSettings.model_construct(**table) for key, table in tables}
-    return made
-
-
 def _tokens(name: PoolName, settings: CondorSettings, place: Place) -> TokenSource:
     return Tokens(name, settings, place)
 
@@ -298,7 +329,7 @@ class CondorKind:
 
     def __call__(self, name: PoolName, settings: Mapping[str, object], place: Place) -> CondorPool:
         # Checked when the file was read; what comes here are its values, not its texts.
-        model = CondorSettings.model_construct(**_models(settings))
+        model = rebuilt(CondorSettings, settings)
         return CondorPool(name, model, place, tokens=lambda: _tokens(name, model, place))
 
 

@@ -35,6 +35,13 @@ def _collectors(value: str) -> str:
     return ",".join(hosts)
 
 
+def _unaddressed(value: str) -> str:
+    """Pilots refuse what they would fetch without a checksum; better said now than by each of them."""
+    if value.startswith(("http://", "https://")):
+        raise ValueError("an address needs a checksum; write both as `source` and `sha256` in `tarballs`")
+    return value
+
+
 def _digest(value: str) -> str:
     if not _SHA256.fullmatch(value):
         raise ValueError("must be the 64 letters that `sha256sum` prints")
@@ -128,10 +135,11 @@ class CondorSettings(Table):
         description="How long running jobs of a pilot that ends may take to finish. Tokens last as much "
         "longer.",
     )
-    htcondor: Word = Field(
+    htcondor: Annotated[Word, AfterValidator(_unaddressed)] = Field(
         default="machine",
         description="Where pilots find HTCondor: `machine` for what is installed on the worker or in its "
-        "container, or the path or address of a tarball.",
+        "container, or the path there of a tarball or an unpacked one. An address stands in `tarballs`, with "
+        "its checksum.",
     )
     tarballs: Mapping[Word, TarballSettings] = Field(
         default_factory=dict,

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -39,6 +40,8 @@ ADMITTED = frozenset({*RIGHTS, "READ"})
 WARN_S = 7 * 86400
 HOUR_S = 3600
 MINT_S_MAX = 10.0
+# Named as pilots are, so that whoever admits their names admits this one.
+TRIAL = PilotName("gp-doctor")
 TOKEN_BYTES_MAX = 64 * 1024
 FILES_MAX = 100
 # Two machines of one pool may differ by this; HTCondor itself bears as much.
@@ -86,6 +89,16 @@ class Claims:
     rights: frozenset[str] | None  # None: everything that the identity may do
     starts_at: float
     ends_at: float | None  # None: never
+
+
+@dataclass(frozen=True, slots=True)
+class Supplied:
+    """One file that a token is looked for in, and what is wrong with it, if anything."""
+
+    path: Path
+    trouble: str
+    exposed: bool = False  # others than its owner can get at it
+    ends_at: float | None = None  # None: never, or not known
 
 
 def claims_of(token: str) -> Claims:
@@ -221,6 +234,27 @@ class Tokens:
             raise RuntimeError(f"`{own.mint}` made a token that will not do: {trouble}")
         return lines[0]
 
+    @property
+    def minted(self) -> bool:
+        """Whether the pool's tool makes them; else somebody supplies them."""
+        own = self._own()
+        return not (own.file or own.folder)
+
+    @property
+    def mint(self) -> str:
+        return self._own().mint
+
+    def supplied(self) -> tuple[Supplied, ...]:
+        """Each file that tokens of pilots are taken from; raises RuntimeError where its folder is no use."""
+        return tuple(looked_at(path, lambda token: self._judged(token, 0)) for path in _files(self._own()))
+
+    def trial(self) -> str:
+        """A token such as a pilot would get, to be tried out: a minted one is of no use minutes later."""
+        own = self._own()
+        if own.file or own.folder:
+            return self._supplied(own, 0)
+        return self._minted(own, TRIAL, 0)
+
     def warnings(self) -> tuple[str, ...]:
         """What a person should see to before it stops pilots: tokens that expire soon, or do not fit now."""
         own = self._own()
@@ -257,6 +291,41 @@ def _read(path: Path) -> str:
         raise RuntimeError(f"the token `{path}` cannot be read: {error.strerror}") from None
     lines = content.decode("ascii", "replace").split() if len(content) <= TOKEN_BYTES_MAX else []
     return lines[0] if len(lines) == 1 else ""
+
+
+def looked_at(path: Path, judged: Callable[[str], str]) -> Supplied:
+    try:
+        mode = path.stat().st_mode
+        # A pipe would keep whoever opens it for as long as it likes.
+        if not stat.S_ISREG(mode):
+            return Supplied(path, f"`{path}` is no file")
+        token, exposed = _read(path), bool(mode & 0o077)
+    except RuntimeError as error:
+        return Supplied(path, str(error))
+    except OSError as error:
+        return Supplied(path, f"the token `{path}` cannot be read: {error.strerror}")
+    trouble = judged(token)
+    try:
+        ends_at = claims_of(token).ends_at
+    except ValueError:
+        ends_at = None
+    return Supplied(path, f"the token `{path}` will not do: {trouble}" if trouble else "", exposed, ends_at)
+
+
+def files_in(folder: str) -> list[Path]:
+    """The files of a folder of tokens, as HTCondor would look at them."""
+    return _files(TokenSettings(folder=folder))
+
+
+def lapsed(token: str, now: float) -> str:
+    """Why a token that is not a pilot's is of no use any more; empty where it is."""
+    try:
+        ends_at = claims_of(token).ends_at
+    except ValueError as error:
+        return str(error)
+    if ends_at is not None and ends_at <= now:
+        return f"it expired {shown_duration(int(now - ends_at))} ago"
+    return ""
 
 
 def _run(command: list[str]) -> tuple[int | None, str, str]:

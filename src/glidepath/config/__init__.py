@@ -7,7 +7,7 @@ and key; nothing else in glidepath reads a settings file.
 from glidepath.config.default import default_settings
 from glidepath.config.page import EXAMPLE, reference
 from glidepath.config.problems import ConfigError, Problem
-from glidepath.config.reading import Loaded, load
+from glidepath.config.reading import Loaded, load, warnings_of
 from glidepath.config.settings import Settings
 from glidepath.config.shown import show
 from glidepath.config.values import kind_settings, partitions_of, rules_of, terms_of, windows_of
@@ -28,5 +28,6 @@ __all__ = [
     "rules_of",
     "show",
     "terms_of",
+    "warnings_of",
     "windows_of",
 ]

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from glidepath.config.fields import exact_duration
 from glidepath.config.problems import PROBLEMS_MAX, Loc, did_you_mean
-from glidepath.config.settings import CycleSettings, PolicySettings
+from glidepath.config.settings import CycleSettings, PolicySettings, Settings
 from glidepath.config.site import AmountSettings, OfferSettings, SiteSettings, WindowSettings
 from glidepath.config.wording import Finding, findings_of
 from glidepath.core.quantity import Resources
@@ -68,6 +68,23 @@ def _check_fitted(at: Loc, offer: OfferSettings) -> Iterable[Finding]:
         )
     for key in sorted(set(offer.traits) & set(offer.choices)):
         yield Finding((*at, "choices", key), "is also in `traits`", "keep it in one of them")
+
+
+def check_disk(settings: Settings) -> Iterable[Finding]:
+    """Offers that jobs of HTCondor cannot use: good settings, and hardly what was meant."""
+    condor = {name for name, pool in settings.pools.items() if pool.kind == "condor"}
+    for site, table in sorted(settings.sites.items()):
+        served = condor & set(table.pools) if table.pools else condor
+        if not served:
+            continue
+        for name, offer in sorted(table.offers.items()):
+            if not offer.disk:
+                pool = one_line(min(served))
+                yield Finding(
+                    ("sites", site, "offers", name),
+                    f"the offer has no disk, and every job of HTCondor in the pool `{pool}` asks for some",
+                    'add for example `disk = "20GiB"`',
+                )
 
 
 def check_window(at: Loc, window: WindowSettings) -> Iterable[Finding]:

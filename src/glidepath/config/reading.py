@@ -28,11 +28,15 @@ NAMED = ("pools", "partitions", "owners", "sites")
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings that passed every check, the files they came from, and the digest of those files."""
+    """Settings that passed every check, the files they came from, and the digest of those files.
+
+    Warnings are about what is good and hardly meant; nobody is kept from anything by them.
+    """
 
     settings: Settings
     files: tuple[Path, ...]
     digest: str
+    warnings: tuple[Problem, ...] = ()
 
 
 @dataclass(slots=True)
@@ -109,7 +113,14 @@ def load(path: Path, *, catalog: Catalog | None = None) -> Loaded:
     for source in sources:
         digest.update(f"{source.file!r} {len(source.content)}\n".encode() + source.content)
     files = tuple(Path(source.file) for source in sources)
-    return Loaded(Settings.model_validate(merged.tables), files, digest.hexdigest())
+    settings = Settings.model_validate(merged.tables)
+    warnings = tuple(merged.place(found) for found in warnings_of(settings))
+    return Loaded(settings, files, digest.hexdigest(), warnings)
+
+
+def warnings_of(settings: Settings) -> tuple[Finding, ...]:
+    """What is allowed and hardly meant, for people who check or look for what is wrong."""
+    return tuple(checks.check_disk(settings))[:PROBLEMS_MAX]
 
 
 def _findings(tables: dict[str, Any], catalog: Catalog, *, whole: bool) -> Iterable[Finding]:

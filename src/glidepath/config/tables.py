@@ -6,7 +6,7 @@ Tables as `tomllib` gives them come in, frozen models go out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -21,6 +21,9 @@ class Table(BaseModel):
 
     # Validators are built when first used: a command that reads no configuration must not pay for them.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+
+AnyTable = TypeVar("AnyTable", bound=Table)
 
 
 class Own(dict[str, object]):
@@ -46,6 +49,31 @@ def with_own(raw: object, known: Mapping[str, object]) -> object:
     rest = {key: value for key, value in raw.items() if key != kind}
     # A key that is really called `own` stays, and is refused like any other that nobody knows.
     return {"own": Own(raw[kind]), **rest}
+
+
+def rebuilt(model: type[AnyTable], values: Mapping[str, Any]) -> AnyTable:
+    """A table from values that were checked and taken apart before: numbers, and no longer texts with units.
+
+    Tables within it, alone, in a row or by name, are tables again; what is not there has its default.
+    """
+    made = {}
+    for name, value in values.items():
+        field = model.model_fields[name]
+        made[name] = _rebuilt(field.annotation, value)
+    return model.model_construct(**made)
+
+
+def _rebuilt(kind: Any, value: Any) -> Any:
+    inner = [part for part in (kind, *get_args(kind)) if isinstance(part, type) and issubclass(part, Table)]
+    if not inner or value is None or isinstance(value, Table):
+        return value
+    if isinstance(kind, type):
+        return rebuilt(inner[0], value)
+    if isinstance(value, (list, tuple)):
+        return tuple(rebuilt(inner[0], each) for each in value)
+    if get_origin(kind) is Mapping:
+        return {key: rebuilt(inner[0], each) for key, each in value.items()}
+    return rebuilt(inner[0], value)
 
 
 class LimitSettings(Table):

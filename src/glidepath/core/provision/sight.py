@@ -19,6 +19,8 @@ class SiteListing:
 
     pilots: tuple[SitePilot, ...]
     complete: bool = True
+    age_s: int = 0  # how old it was when it was given
+    notes: tuple[str, ...] = ()  # what else its door has to say to people
 
 
 @dataclass(frozen=True, slots=True)

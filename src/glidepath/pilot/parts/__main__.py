@@ -27,6 +27,8 @@ def arguments(argv: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument("--lifetime-s", type=float, default=14 * 3600.0)
     parser.add_argument("--idle-s", type=float, default=600.0)
     parser.add_argument("--silence-s", type=float, default=120.0)
+    parser.add_argument("--drain-file", help="once something is written in it, no more jobs are taken")
+    parser.add_argument("--last-words", help="a file for the summary; a pilot that fails then ends with 1")
     parser.add_argument("--detach", action="store_true", help="go on in the background")
     args = parser.parse_args(argv)
     if not NAME.fullmatch(args.name):
@@ -76,8 +78,8 @@ def main(argv: Optional[List[str]] = None) -> int:
     os.pwrite(lock, ("%d %s\n" % (os.getpid(), start_of(os.getpid()))).encode(), 0)
     if tell is not None:
         os.close(tell)
-    pilot.leave(pilot.live())
-    return 0
+    good = pilot.leave(pilot.live())
+    return 0 if good or args.last_words is None else 1
 
 
 if __name__ == "__main__":

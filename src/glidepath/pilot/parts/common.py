@@ -115,8 +115,25 @@ class Bell:
         os.read(self.wake_read, 4096)
 
 
-def leave_summary(folder: str, summary: Message) -> None:
-    """On the disk for whoever looks later, and as the last line for whoever reads along."""
+def leave_summary(folder: str, summary: Message, last_words: Optional[str] = None) -> None:
+    """On the disk for whoever looks later, and as the last line for whoever reads along.
+
+    `last_words` is a file that somebody else has put there; it cannot be replaced, only written to.
+    """
     write_durably(os.path.join(folder, "summary.json"), summary)
+    if last_words is not None:
+        try:
+            with open(last_words, "w") as file:
+                file.write(json.dumps(summary))
+        except OSError as error:
+            say("the last words cannot be written: %s" % error)
     sys.stdout.write(json.dumps(summary) + "\n")
     sys.stdout.flush()
+
+
+def told_in(path: Optional[str]) -> bool:
+    """Whether somebody has written something there, as a site that cannot send signals does."""
+    try:
+        return path is not None and os.path.getsize(path) > 0
+    except OSError:
+        return False

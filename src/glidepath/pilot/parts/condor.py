@@ -13,7 +13,7 @@ import time
 from typing import Any, List, Optional
 
 from glidepath.pilot.parts import condor_ready as ready
-from glidepath.pilot.parts.common import Bell, leave_summary, say
+from glidepath.pilot.parts.common import Bell, leave_summary, say, told_in
 from glidepath.pilot.parts.condor_ask import Ask, answer_of, offset_of
 from glidepath.pilot.parts.condor_config import state_text
 from glidepath.pilot.parts.guard import adopt_orphans, kill_below
@@ -81,7 +81,7 @@ class CondorPilot:
 
     def stopped(self) -> bool:
         """Whether somebody told us to go while we were still getting ready."""
-        self.asked_to_go = self.asked_to_go or bool(self.bell.noted())
+        self.asked_to_go = self.asked_to_go or bool(self.bell.noted()) or told_in(self.args.drain_file)
         return self.asked_to_go
 
     def knock(self) -> str:
@@ -239,6 +239,8 @@ class CondorPilot:
             else:
                 self.asked_to_go = self.asked_to_go or number == signal.SIGTERM
                 self.drain(now, "drained")
+        if not self.why and told_in(self.args.drain_file):
+            self.drain(now, "drained")
 
     def drain(self, now: float, why: str) -> None:
         """Take no more jobs; what runs has the grace to finish."""
@@ -300,7 +302,8 @@ class CondorPilot:
         )
         ready.write(os.path.join(self.ready().values.local, "probe.ad"), "\n".join(lines) + "\n", 0o644)
 
-    def leave(self, why: str) -> None:
+    def leave(self, why: str) -> bool:
+        """Whether all was well."""
         if self.guard is not None:
             self.signal(signal.SIGKILL)
             try:
@@ -312,18 +315,21 @@ class CondorPilot:
         if self.place is not None:
             self.place.clean(self.args.folder)
         ready.forget(self.args.folder)
+        good = self.good and (self.joined or why in ("stopped", "drained"))
         leave_summary(
             self.args.folder,
             {
                 "name": self.args.name,
                 "why": why,
-                "ok": self.good and (self.joined or why in ("stopped", "drained")),
+                "ok": good,
                 "jobs_run": self.jobs_run,
                 "jobs_failed": self.jobs_failed,
                 "busy_s": int(self.busy_s),
                 "idle_s": int(self.idle_s),
             },
+            self.args.last_words,
         )
+        return good
 
     def look_back(self) -> None:
         """The jobs that ended between the last look and the end."""

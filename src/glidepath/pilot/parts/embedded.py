@@ -348,8 +348,11 @@ class Pilot:
                     say("a message of the server was not understood: %s" % ascii(error))
                     pool.drop(now)
 
-    def leave(self, why: str) -> None:
-        """Say goodbye where somebody listens; what is not acknowledged stays on the disk."""
+    def leave(self, why: str) -> bool:
+        """Say goodbye where somebody listens; what is not acknowledged stays on the disk.
+
+        Returns whether all was well.
+        """
         until = time.monotonic() + BYE_WAIT_S
         for job in self.runner.jobs.values():
             self.runner.signal_group(job, signal.SIGKILL)
@@ -368,6 +371,7 @@ class Pilot:
             "idle_s": int(self.idle_s),
             "unreported": len(self.pool.unreported),
         }
-        leave_summary(self.args.folder, summary)
+        leave_summary(self.args.folder, summary, self.args.last_words)
         if self.pool.sock is not None:
             self.pool.sock.close()
+        return bool(summary["ok"])
