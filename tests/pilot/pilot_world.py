@@ -167,6 +167,10 @@ class PilotWorld:
     def output(self, cluster: int, number: int = 0, user: str = "ann") -> str:
         return (self.pool.home(user) / f"out.{cluster}.{number}").read_text()
 
+    def begun(self, name: str) -> list[Path]:
+        """The folders of jobs that this pilot has at work."""
+        return list((self.home / "pilots" / name / "condor" / "execute").glob("dir_*"))
+
     def left(self, name: str) -> list[str]:
         """Programs of this pilot that still run, and files of it that should not be there any more."""
         marks = (f"/pilots/{name}/", f"glidepath-{name}-", f"GLIDEPATH_PILOT={name}\0")

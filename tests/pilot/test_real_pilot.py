@@ -57,9 +57,11 @@ def test_jobs_of_several_shapes_run_at_once_and_in_turn_and_the_pilot_leaves_whe
 
 
 def test_a_drain_lets_the_running_job_finish_and_takes_no_other(world: PilotWorld) -> None:
-    job = world.submit("sleep 4; echo end")
+    job = world.submit("sleep 8; echo end")
     world.start("p1")
     world.running(job)
+    # The schedd calls a job running before it has begun on the worker; one that has not may be given back.
+    until("it has begun", lambda: bool(world.begun("p1")), wait_s=WAIT_S)
     world.send("p1", signal.SIGUSR1)
     world.send("p1", signal.SIGUSR1)
     other = world.submit("echo no")

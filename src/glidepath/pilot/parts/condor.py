@@ -21,6 +21,7 @@ from glidepath.pilot.parts.history import ROW_LENGTH, End, History, eats_jobs
 from glidepath.pilot.parts.probes import Found, ad_lines, found_in
 
 LOOK_S = 0.5  # Between two looks at jobs: a pilot that eats jobs must not eat many more.
+SHOWS_S = 3.0  # From a job being given to us until it is seen at work, on a busy machine.
 KNOCK_S = 2.0
 REFUSALS_MAX = 3  # A collector that has just begun may not know its rules yet.
 ASK_AGAIN_S = 300.0
@@ -253,7 +254,7 @@ class CondorPilot:
         place.write_state(state_text(draining=True, retirement_s=place.retirement_s))
         self.signal(signal.SIGHUP)
         # A job that was given to us a moment ago shows only now.
-        self.told = [(now + 2 * LOOK_S, None)]
+        self.told = [(now + SHOWS_S, None)]
 
     def take_again(self) -> None:
         """A job came in the very moment in which we wanted to go: it is not cut short for that."""
