@@ -54,7 +54,7 @@ docs: $(STAMP) ## regenerate docs/reference
 
 lock: ## renew requirements/dev.lock (names, versions and hashes; no addresses)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --extra postgresql --extra plots --extra htcondor pyproject.toml requirements/dev.in -o requirements/dev.lock
+	  --extra postgresql --extra plots --extra htcondor --extra kubernetes pyproject.toml requirements/dev.in -o requirements/dev.lock
 
 clean: ## remove what `make` made
 	rm -rf $(VENV) .run .hypothesis .mypy_cache .ruff_cache .pytest_cache bench/out

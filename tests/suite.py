@@ -28,6 +28,7 @@ GROUPS = {
     "condor": ["tests/condor"],
     "pilot": ["tests/pilot"],
     "grid": ["tests/grid"],
+    "kube": ["tests/kube"],
 }
 # Five times the budget: beyond that a hang is a hang, and the rest should still be run.
 KILL_FACTOR = 5

@@ -114,6 +114,15 @@ class Checked(Protocol):
 
 
 @runtime_checkable
+class CheckedSite(Protocol):
+    """The same for a site: `offers` are those that it is to start pilots of."""
+
+    def checkup(self, offers: tuple[Offer, ...]) -> tuple[Finding, ...]: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
 class Backend(Protocol):
     """The code that talks to one site."""
 

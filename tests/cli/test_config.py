@@ -112,3 +112,24 @@ def test_the_reference_is_that_of_the_configuration_module(cli: Cli) -> None:
 def test_the_example_of_the_reference_passes_the_check(cli: Cli, file: Path) -> None:
     file.write_text(EXAMPLE)
     assert cli("config", "check", str(file)).code == 0
+
+
+def test_a_configuration_of_the_prp_is_printed_and_its_notes_apart(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "pod.conf"
+    path.write_text("[k8s]\nnamespace=ice\nsleep_time=60\n")
+    ran = cli("config", "import", "prp", str(path))
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "# Made from the configuration of a PRP provisioner.")
+    assert "note: `sleep_time` is left out" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("prb", "x"), Exit.NOT_FOUND, "no provisioner is named `prb`; did you mean `prp`?"),
+        (("prp", "/nowhere/pod.conf"), Exit.USAGE, "/nowhere/pod.conf: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_imported_is_told(cli: Cli, words: tuple[str, ...], code: int, said: str) -> None:
+    ran = cli("config", "import", *words)
+    assert ran.code == code
+    assert said in ran.err

@@ -5,16 +5,21 @@ It refuses to know any key itself; `glidepath.config` does. Nothing is started a
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from glidepath.cli.output import OUTPUT, drawn
 from glidepath.cli.session import located
-from glidepath.cli.verb import Answer, Exit, Noun, Options, Verb
+from glidepath.cli.verb import Answer, Exit, Noun, Options, Stop, Verb, not_found
 from glidepath.cli.where import where
+from glidepath.core.text import one_line
 
 if TYPE_CHECKING:
     from glidepath.config import Problem, Settings
 
+# Whose configurations can be read, and how large a file of theirs may be.
+IMPORTED = ("prp",)
+FILE_BYTES_MAX = 1 << 20
 FILE: Options = {
     "file": {
         "args": ("file",),
@@ -105,4 +110,47 @@ class Reference(Verb):
         return Exit.DONE
 
 
-NOUN = Noun("config", {"check": Check, "show": Show, "reference": Reference})
+class Import(Verb):
+    """Print a configuration made from that of another provisioner
+
+    Nothing is written: look at it, then put it where `glidepath config check` finds no fault with it.
+    """
+
+    options: ClassVar[Options] = {
+        "from": {"args": ("from",), "metavar": "FROM", "help": "whose configuration it is: `prp`"},
+        "files": {"args": ("files",), "nargs": "+", "metavar": "FILE", "help": "its files, the first first"},
+    }
+
+    def run(self) -> int:
+        from glidepath.config.prp import PrpError, imported
+
+        kind = self.given["from"]
+        if kind not in IMPORTED:
+            raise not_found("provisioner", kind, list(IMPORTED))
+        try:
+            found = imported([(name, _content(name)) for name in self.given["files"]])
+        except PrpError as error:
+            for line in str(error).splitlines():
+                self.caller.say(line)
+            return Exit.USAGE
+        self.caller.out.write(found.text)
+        for note in found.notes:
+            self.caller.say(f"note: {note}")
+        return Exit.DONE
+
+
+def _content(name: str) -> str:
+    try:
+        with Path(name).open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise Stop(f"{one_line(name)}: {error.strerror}", code=Exit.USAGE) from None
+    if len(content) > FILE_BYTES_MAX:
+        raise Stop(f"{one_line(name)}: larger than {FILE_BYTES_MAX >> 20} MiB", code=Exit.USAGE)
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise Stop(f"{one_line(name)}: no text", code=Exit.USAGE) from None
+
+
+NOUN = Noun("config", {"check": Check, "show": Show, "reference": Reference, "import": Import})

@@ -55,7 +55,7 @@ class Doctor(Reader):
             found.append(Finding("configuration", "ok", shown))
             found += warnings(settled)
             found += [store(settled), plugins(), postgresql(settled), pilots(settled, self.caller.wall())]
-            found += pools(settled)
+            found += [*pools(settled), *sites(settled)]
         except Stop as stop:
             found.append(
                 Finding("configuration", "fail", str(stop), "`glidepath config check` names each problem")
@@ -244,6 +244,26 @@ def pools(place: Located) -> Iterator[Finding]:
             yield Finding(f"pool {name}", "fail", str(error))
         finally:
             pool.close()
+
+
+def sites(place: Located) -> Iterator[Finding]:
+    """The same for sites."""
+    from glidepath.assembly import backends_of
+    from glidepath.config import rules_of, terms_of
+    from glidepath.ports import WORLD_ERRORS, CheckedSite, Place
+
+    here = Place(place.where.home, place.store_url, terms=terms_of(place.settings))
+    rules = rules_of(place.settings)
+    for name, backend in backends_of(place.settings, here).items():
+        if not isinstance(backend, CheckedSite):
+            continue
+        offers = tuple(offer for offer in rules.offers().values() if offer.site == name)
+        try:
+            yield from backend.checkup(offers)
+        except WORLD_ERRORS as error:
+            yield Finding(f"site {name}", "fail", str(error))
+        finally:
+            backend.close()
 
 
 NOUN = Noun("doctor", {"": Doctor})

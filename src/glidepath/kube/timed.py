@@ -1,0 +1,107 @@
+"""Connections whose answers have a time as a whole: a socket's own timeout starts again at each byte.
+
+An open socket comes in, the same with a clock goes out. What fails while a connection is made is told apart
+from what fails later, because then nothing was sent. It refuses to know what is sent.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import math
+import socket
+import time
+from typing import Any
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+
+
+class NotConnectedError(Exception):
+    """Raised where a connection is made, and only there: nothing was sent."""
+
+
+class Clock:
+    """When the server must have said what is waited for; set anew for each answer, or each line of one."""
+
+    def __init__(self) -> None:
+        self.due = math.inf
+
+    def left_s(self) -> float:
+        left_s = self.due - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("timed out")
+        return left_s
+
+
+class _Incoming(io.RawIOBase):
+    """What comes over a connection, until its time is up: a byte a second is no answer either."""
+
+    def __init__(self, own: socket.socket, clock: Clock) -> None:
+        self._own, self._clock = own, clock
+        self._raw = own.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._own.settimeout(self._clock.left_s())
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Timed:
+    """A socket whose answers have a time as a whole; a socket's own timeout starts again at each byte."""
+
+    def __init__(self, own: socket.socket, clock: Clock) -> None:
+        self._own, self._clock = own, clock
+
+    def makefile(self, *_: object, **__: object) -> io.BufferedReader:
+        return io.BufferedReader(_Incoming(self._own, self._clock))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+
+class _Plain(HTTPConnection):
+    def connect(self) -> None:
+        self.clock = Clock()
+        try:
+            super().connect()
+        except (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError) as error:
+            raise NotConnectedError from error
+        self.sock: Any = _Timed(self.sock, self.clock)
+
+    def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]
+        self.clock.due = time.monotonic() + (self.timeout or 0.0)
+        return super().getresponse()
+
+
+class _Secure(_Plain, HTTPSConnection):
+    pass
+
+
+class _PlainPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Plain
+
+
+class _SecurePool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _Secure
+
+    def _validate_conn(self, conn: Any) -> None:
+        """The library would warn of an unverified server at each request; every status says so already."""
+        if conn.is_closed:
+            conn.connect()
+
+
+POOLS: dict[str, type[urllib3.HTTPConnectionPool]] = {"http": _PlainPool, "https": _SecurePool}
+
+
+def clock_of(response: urllib3.BaseHTTPResponse) -> Clock:
+    """Raises AssertionError for an answer that has been read to its end: it has no connection any more."""
+    connection = response.connection
+    assert isinstance(connection, _Plain)
+    return connection.clock
