@@ -1,4 +1,4 @@
-"""What is left of the bed: processes, mounts, addresses and run folders come out, each as one line.
+"""What is left of the bed: processes, mounts, addresses, devices, control groups, run folders, one line each.
 
 It only looks. A process counts when its command, its folder or its environment names a folder of the bed;
 those that asked for the look, this program and its parents, do not.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import fcntl
+import hashlib
 import os
 import re
 import socket
@@ -22,6 +23,10 @@ from bed.place import Place
 MARK = "GLIDEPATH_BED_INSTANCE"
 # Every address that the bed adds to an interface carries a label that begins so; nobody else's does.
 ADDRESS_LABEL = "lo:gp"
+# Devices and control groups of an instance are named by `tag`, which begins so.
+TAG = "gp"
+TAG_LETTERS = 6
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
 PARENTS_MAX = 100
 SHOWN_LETTERS_MAX = 120
 SIOCGIFCONF = 0x8912
@@ -48,7 +53,8 @@ def left(place: Place, *, meant: Iterable[Path] = ()) -> list[Left]:
     ours = {pid for folder in meant for pid in marked(folder)}
     found = [one for one in naming(f"{place.run}/") if one.pid not in ours]
     folders = [Left("run folder", str(path)) for path in sorted(place.run.glob("*")) if path not in meant]
-    return [*found, *mounts(place), *addresses(), *folders]
+    tagged = [*devices(place, meant), *control_groups(place, meant)]
+    return [*found, *mounts(place), *addresses(), *tagged, *folders]
 
 
 def naming(folder: str) -> list[Left]:
@@ -90,6 +96,30 @@ def addresses() -> list[Left]:
         if label.startswith(ADDRESS_LABEL):
             found.append(Left("address", f"{socket.inet_ntoa(record[20:24])} ({label})"))
     return found
+
+
+def tag(folder: Path) -> str:
+    """The name of an instance where the kernel keeps names short; the first half is its run folder's."""
+    halves = (hashlib.sha256(text.encode()).hexdigest() for text in (str(folder.parent), folder.name))
+    return TAG + "".join(half[:TAG_LETTERS] for half in halves)
+
+
+def of_place(names: Iterable[str], place: Place, meant: Iterable[Path]) -> list[str]:
+    """Those names that are tags of instances in this place, besides the ones that are to be up."""
+    start = tag(place.run / "any")[:-TAG_LETTERS]
+    spared = {tag(folder) for folder in meant}
+    return sorted(name for name in names if name.startswith(start) and name not in spared)
+
+
+def devices(place: Place, meant: Iterable[Path] = ()) -> list[Left]:
+    names = (name for _, name in socket.if_nameindex())
+    return [Left("network device", name) for name in of_place(names, place, meant)]
+
+
+def control_groups(place: Place, meant: Iterable[Path] = ()) -> list[Left]:
+    paths = {str(path): path.name for path in CONTROL_GROUPS.glob(f"*/{TAG}*")}
+    found = set(of_place(paths.values(), place, meant))
+    return [Left("control group", path) for path, name in sorted(paths.items()) if name in found]
 
 
 def every_pid() -> list[int]:

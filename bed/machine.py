@@ -17,7 +17,18 @@ from pathlib import Path
 from bed.command import namespaces, run
 from bed.trouble import Trouble
 
-TOOLS = ("apt-get", "debootstrap", "initdb", "nsenter", "setpriv", "unshare")
+TOOLS = (
+    "apt-get",
+    "debootstrap",
+    "dpkg-deb",
+    "go",
+    "initdb",
+    "ip",
+    "nsenter",
+    "openssl",
+    "setpriv",
+    "unshare",
+)
 # Creating two namespaces takes milliseconds; a machine that hangs here cannot host anyway.
 TRY_S_MAX = 10
 # Places that both debootstrap and apt can read.
@@ -37,6 +48,8 @@ class Machine:
     tools: frozenset[str]
     namespaces: bool
     mirror: str
+    go: tuple[int, ...] = ()
+    control_groups: frozenset[str] = frozenset()
 
     @classmethod
     def here(cls) -> Machine:
@@ -52,6 +65,10 @@ class Machine:
             tools=tools,
             namespaces="unshare" in tools and namespaces_allowed(),
             mirror=mirror_of(apt_sources(Path("/etc/apt")), codename),
+            go=go_version() if "go" in tools else (),
+            control_groups=frozenset(
+                path.name for path in Path("/sys/fs/cgroup").glob("*") if writable_group(path)
+            ),
         )
 
 
@@ -61,6 +78,23 @@ def namespaces_allowed() -> bool:
         return run(namespaces("true"), limit_s=TRY_S_MAX).code == 0
     except (OSError, Trouble):
         return False
+
+
+def go_version() -> tuple[int, ...]:
+    """The numbers of the machine's Go; nothing where it does not tell them."""
+    try:
+        shown = run(["go", "env", "GOVERSION"], limit_s=TRY_S_MAX).out
+    except (OSError, Trouble):
+        return ()
+    found = re.match(r"go(\d+)\.(\d+)", shown)
+    return tuple(int(number) for number in found.groups()) if found else ()
+
+
+def writable_group(path: Path) -> bool:
+    """Whether this is a hierarchy of control groups of its own in which groups can be made."""
+    return (
+        (path / "cgroup.procs").is_file() and (path / "release_agent").is_file() and os.access(path, os.W_OK)
+    )
 
 
 def os_release(path: Path) -> dict[str, str]:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from bed.parts import Part
 from bed.parts.condor import Condor
+from bed.parts.helm import Helm
+from bed.parts.kubernetes import Kubernetes
 from bed.parts.postgres import Postgres
 from bed.trouble import Trouble
 
-PARTS: dict[str, type[Part]] = {"condor": Condor, "postgres": Postgres}
+PARTS: dict[str, type[Part]] = {
+    "condor": Condor,
+    "helm": Helm,
+    "kubernetes": Kubernetes,
+    "postgres": Postgres,
+}
 
 
 def part_named(name: str) -> Part:
