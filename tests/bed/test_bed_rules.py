@@ -329,7 +329,7 @@ def test_a_number_that_was_given_to_another_process_is_not_ours(place: Place) ->
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["up", "nothing"], 1, "there is no part `nothing`; there are `condor`, `kubernetes`, `postgres`"),
+        (["up", "nothing"], 1, "there is no part `nothing`; there are `condor`, "),
         (["up", "condor", "condor@two", "--port", "9618"], 1, "`--port` goes with one name only"),
         (["up", "postgres", "--port", "5432"], 1, "listens on a socket only"),
         (["down", "../x"], 1, "is not a name"),

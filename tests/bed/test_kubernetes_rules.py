@@ -19,7 +19,7 @@ from bed.parts.kubernetes import Cluster, Kubernetes
 from bed.place import Instance, Place
 from bed.trouble import Trouble
 
-from bed import leaks
+from bed import golang, leaks
 
 WAIT_S_MAX = 60
 HOST = Machine(
@@ -53,7 +53,7 @@ def place(tmp_path: Path) -> Place:
         ({"control_groups": frozenset()}, ["no control groups of version 1"]),
         ({"control_groups": HOST.control_groups - {"pids"}}, ["written for pids ("]),
         ({"go": ()}, ["no `go`"]),
-        ({"go": (1, 19)}, ["Go 1.19, and the servers are built"]),
+        ({"go": (1, 19)}, ["Go 1.19, and it is built"]),
         ({"system": "fedora"}, ["not Debian but `fedora`"]),
         ({"mirror": ""}, ["no apt source of `bookworm`"]),
         ({"tools": HOST.tools - {"unshare"}}, ["`unshare`"]),
@@ -87,7 +87,8 @@ def test_each_piece_is_built_anew_only_when_its_own_versions_change(place: Place
         kube_build.piece(place, n, table) == kube_build.piece(place, n, changed) for n in kube_build.PIECES
     ]
     assert dict(zip(kube_build.PIECES, same, strict=True)) == {
-        "packages": True,
+        "etcd": True,
+        "node": True,
         "servers": True,
         "kwok": False,
     }
@@ -120,7 +121,7 @@ sys.exit(int(sys.argv[1]))
 
 def watched(code: int) -> int:
     words = [sys.executable, "-c", BUILD, str(code)]
-    return kube_build.watched(words, environ=os.environ, folder=Path("/"), tell=print)
+    return golang.watched(words, environ=os.environ, folder=Path("/"), tell=print)
 
 
 def test_a_build_tells_how_many_packages_it_compiled() -> None:
@@ -130,6 +131,16 @@ def test_a_build_tells_how_many_packages_it_compiled() -> None:
 def test_a_build_that_fails_is_told_with_its_last_words() -> None:
     with pytest.raises(Trouble, match=r"(?s)ended with 3: .*no package at all"):
         watched(3)
+
+
+def test_a_recipe_of_another_version_is_refused() -> None:
+    recipe = kube_build.RECIPES / "kwok"
+    golang.must_name(recipe, "sigs.k8s.io/kwok", Kubernetes().table["kwok"]["version"])
+    golang.must_name(
+        kube_build.RECIPES / "kube", "k8s.io/kubernetes", Kubernetes().table["servers"]["version"]
+    )
+    with pytest.raises(Trouble, match=r"does not name sigs.k8s.io/kwok v0\.8;"):
+        golang.must_name(recipe, "sigs.k8s.io/kwok", "v0.8")
 
 
 # Images.
