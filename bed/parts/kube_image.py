@@ -72,7 +72,9 @@ def tiny_tree(tree: Path, busybox: Path) -> None:
             (tree / "bin" / name).symlink_to("busybox")
 
 
-def pack(source: Path, archive: Path, name: str, *, command: Sequence[str] = ()) -> None:
+def pack(
+    source: Path, archive: Path, name: str, *, command: Sequence[str] = (), entry: Sequence[str] = ()
+) -> None:
     """Writes the archive of an image: of a root file system in a folder, or of a tar of one."""
     layer = archive.with_suffix(".layer")
     if source.is_dir():
@@ -99,7 +101,12 @@ def pack(source: Path, archive: Path, name: str, *, command: Sequence[str] = ())
     config: dict[str, Any] = {
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Env": [f"PATH={PATH}"], "Cmd": list(command) or None, "WorkingDir": "/"},
+        "config": {
+            "Env": [f"PATH={PATH}"],
+            "Cmd": list(command) or None,
+            "Entrypoint": list(entry) or None,
+            "WorkingDir": "/",
+        },
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
     }
     text = json.dumps(config).encode()
@@ -108,9 +115,9 @@ def pack(source: Path, archive: Path, name: str, *, command: Sequence[str] = ())
     with tarfile.open(archive, "w") as made:
         made.add(layer, f"{digest}/layer.tar")
         for member, content in ((config_name, text), ("manifest.json", json.dumps(manifest).encode())):
-            entry = tarfile.TarInfo(member)
-            entry.size = len(content)
-            made.addfile(entry, io.BytesIO(content))
+            about = tarfile.TarInfo(member)
+            about.size = len(content)
+            made.addfile(about, io.BytesIO(content))
     layer.unlink()
 
 

@@ -286,8 +286,12 @@ class Cluster(Servers):
         shutil.rmtree(trees / "pause")
         shutil.rmtree(trees / "tiny")
 
-    def import_image(self, source: Path, name: str, *, command: Sequence[str] = ()) -> None:
+    def import_image(
+        self, source: Path, name: str, *, command: Sequence[str] = (), entry: Sequence[str] = ()
+    ) -> None:
         """Gives the node an image: of a root file system (a folder or a tar of one), or an archive as it is.
+
+        Arguments of a pod replace `command` and come after `entry`.
 
         Pods name it with `imagePullPolicy: Never` or `IfNotPresent`; there is nowhere to pull it from.
         """
@@ -299,7 +303,7 @@ class Cluster(Servers):
             if ready_made:
                 shutil.copyfile(source, archive)
             else:
-                kube_image.pack(source, archive, name, command=command)
+                kube_image.pack(source, archive, name, command=command, entry=entry)
             words = ["ctr", "--namespace", "k8s.io", "images", "import", "--no-unpack=false", str(archive)]
             self._inside(*words, limit_s=IMPORT_S_MAX).must(f"the image `{name}` was not taken")
         finally:

@@ -337,8 +337,9 @@ class Controllers:
 
     def _close_doors(self) -> None:
         self.watch.stop()
-        for pool in self.provisioner.doors.pools.values():
-            close = getattr(pool, "close", None)
+        doors = self.provisioner.doors
+        for door in (*doors.pools.values(), *doors.backends.values()):
+            close = getattr(door, "close", None)
             if close is not None:
                 close()
 

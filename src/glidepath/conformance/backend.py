@@ -23,7 +23,6 @@ T = TypeVar("T")
 
 OVER = frozenset({SiteState.ENDED, SiteState.FAILED})
 POLL_S = 0.05
-CLEAR_ROUNDS_MAX = 20
 LOG_BYTES = 100
 
 HOSTILE_NAMES = (
@@ -123,13 +122,15 @@ class BackendConformance:
         return pilot is None or pilot.state in OVER
 
     def clear(self, backend: Backend) -> None:
-        for _ in range(CLEAR_ROUNDS_MAX):
+        """A site may take a while to let go of a pilot, so that it is asked again until all are gone."""
+
+        def cleared() -> bool:
             left = self.listed(backend)
-            if not left:
-                return
             for pilot in left.values():
                 backend.remove(Target(pilot.name, pilot.native_id))
-        raise AssertionError(f"these pilots cannot be removed: {sorted(self.listed(backend))}")
+            return not left
+
+        self.until("all pilots are removed", cleared)
 
     # The promises.
 

@@ -39,6 +39,8 @@ REQUEST_S = 8.0
 FIRST_LIST_S = 15.0
 # A healthy stream says something every minute; older than this, nothing is known.
 AGE_S_MAX = 90.0
+# The same while the server cannot be reached or refuses.
+TROUBLED_S_MAX = 20.0
 STOP_S = 10  # that a pilot which is removed has left before it is killed
 TRIES_MAX = 3  # at deleting a pod that changes meanwhile
 LOG_LINES = 2000
@@ -79,7 +81,7 @@ class KubernetesBackend:
 
     def list(self, *, now: Instant) -> SiteListing:
         heard = self._open().pods.heard(wait_s=FIRST_LIST_S)
-        if heard.age_s > AGE_S_MAX:
+        if heard.age_s > (TROUBLED_S_MAX if heard.trouble else AGE_S_MAX):
             raise OSError(
                 f"nothing was heard for {heard.age_s:.0f} s: {heard.trouble or 'the stream is silent'}"
             )
