@@ -37,7 +37,7 @@ def alone_in(place: Place, say: Say) -> Iterator[None]:
 
 def prepare(part: Part, machine: Machine, place: Place, say: Say) -> None:
     if part.prepared(place):
-        say(f"{part.name}: cached")
+        say("; ".join([f"{part.name}: cached", *part.lacking(place)]))
         return
     refuse_where_it_cannot_be(part, machine, place)
     begun = time.monotonic()

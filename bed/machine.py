@@ -26,6 +26,7 @@ TOOLS = (
     "ip",
     "nsenter",
     "openssl",
+    "pivot_root",
     "setpriv",
     "unshare",
 )

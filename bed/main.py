@@ -171,5 +171,6 @@ def parts(_: argparse.Namespace, place: Place) -> int:
         part = part_named(name)
         reasons = part.obstacles(machine, place)
         here = "cached" if part.prepared(place) else "yes, after `bed/ctl prepare`"
-        say(f"{name:10} {'no: ' + '; '.join(reasons) if reasons else here}")
+        told = "; ".join([here, *part.lacking(place)])
+        say(f"{name:10} {'no: ' + '; '.join(reasons) if reasons else told}")
     return 0

@@ -38,6 +38,6 @@ def space_of(pid: int) -> str:
         return ""  # It has just ended.
 
 
-def entering(first: int, root: Path, *words: str) -> list[str]:
-    """The command, run beside the process `first` in its namespaces, in the root file system there."""
-    return ["nsenter", f"--target={first}", "--mount", "--pid", "--", "chroot", str(root), *words]
+def entering(first: int, *words: str) -> list[str]:
+    """The command, run beside the process `first` in its namespaces, and so in the root file system there."""
+    return ["nsenter", f"--target={first}", "--mount", "--pid", "--", *words]

@@ -26,6 +26,9 @@ class Part(Protocol):
     def prepared(self, place: Place) -> bool:
         """Whether everything that it needs is in the cache."""
 
+    def lacking(self, place: Place) -> list[str]:
+        """What could not be had when it was prepared, one sentence each; it works without."""
+
     def prepare(self, machine: Machine, place: Place, say: Say) -> None:
         """Puts what it needs into the cache; nothing to do where it is there."""
 

@@ -23,7 +23,7 @@ from bed.cache import Say, built, silent
 from bed.command import Ended, alone, namespaces, run
 from bed.machine import Machine
 from bed.namespace import entering, first_inside, members
-from bed.parts import condor_root
+from bed.parts import condor_containers, condor_root
 from bed.parts.condor_config import DOMAIN, client_text, network, pool_text
 from bed.parts.condor_root import USERS
 from bed.place import Instance, Place
@@ -50,7 +50,9 @@ OPEN_TO_ALL = ("conf.d", "client", "client/tokens.d", "home")
 # first program itself: the kernel takes back the order to die with its parent from a program that changes
 # its user. The root file system is read-only, so that no test changes what the next one starts from. So is
 # /proc/sys: the kernel's settings are the machine's own in any namespace, and HTCondor's master tunes them
-# where it can.
+# where it can. But who may make namespaces may only mount a /proc in them where one is seen whole, and
+# apptainer does so for every job: so there is a whole one, where nothing looks for it. The root file system
+# takes the machine's place for good: in a chroot the kernel gives ordinary users no namespaces at all.
 INSIDE = """
 set -e
 root=$1 run=$2 condor=$3
@@ -64,11 +66,18 @@ mount --bind /tmp "$root/tmp"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mkdir -p "$root/run/condor" "$root/run/lock/condor"
 chown "$condor" "$root/run/condor" "$root/run/lock/condor"
+mkdir -m 700 "$root/run/whole"
+mkdir "$root/run/whole/proc"
+mount -t proc proc "$root/run/whole/proc"
 mkdir -p "$root$run"
 mount --bind "$run" "$root$run"
 mount --bind "$run/home" "$root/home"
 mount -o remount,bind,ro "$root"
-chroot "$root" "$@" &
+cd "$root"
+pivot_root . .
+umount -l .
+cd /
+"$@" &
 wait $!
 """
 
@@ -93,12 +102,16 @@ class Condor:
             reasons.append("not root, and only root may give it a root file system of its own")
         if machine.architecture != ARCHITECTURE:
             reasons.append(f"the pinned packages are for {ARCHITECTURE}, this is {machine.architecture}")
-        missing = sorted({"unshare", "nsenter", "setpriv"} - machine.tools)
+        missing = sorted({"unshare", "nsenter", "pivot_root", "setpriv"} - machine.tools)
         if missing:
             reasons.append(f"no {', '.join(f'`{tool}`' for tool in missing)} (package util-linux)")
         elif machine.uid == 0 and not machine.namespaces:
             reasons.append("the kernel or a container forbids private mount and PID namespaces")
         return reasons if self.prepared(place) else [*reasons, *obstacles_to_build(machine)]
+
+    def lacking(self, place: Place) -> list[str]:
+        why = condor_containers.why_none(self.build_folder(place))
+        return [why] if why else []
 
     def prepare(self, machine: Machine, place: Place, say: Say) -> None:
         folder = self.build_folder(place)
@@ -163,6 +176,11 @@ class Pool:
     @property
     def tarball_sha256(self) -> str:
         return str(json.loads((self.build / "about.json").read_text(encoding="utf-8"))["tarball_sha256"])
+
+    @property
+    def without_containers(self) -> str:
+        """Why there is no apptainer inside; empty where there is."""
+        return condor_containers.why_none(self.build)
 
     def home(self, user: str) -> Path:
         """The user's home: by this path on the machine and inside."""
@@ -291,12 +309,16 @@ class Pool:
         if user != "root" and user not in USERS:
             raise Trouble(f"there is no user `{user}` inside; there are root, {', '.join(USERS)}")
         home = "/" if user == "root" else str(self.home(user))
+        environ = {**self._environ(home), "USER": user}
+        done = run(self.beside(*words, user=user), environ=environ, limit_s=timeout_s, given=given)
+        return replace(done, words=words)  # Whoever reads of a failure knows the tool, not the way to it.
+
+    def beside(self, *words: str, user: str) -> list[str]:
+        """The command by which whoever is root here runs a program inside as that user, in its home."""
+        home = "/" if user == "root" else str(self.home(user))
         number = USERS.get(user, 0)
         become = ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups", "--"]
-        inside = ["env", f"--chdir={home}", *become, *words]
-        entered = entering(first_inside(self.state), self.build / "root", *inside)
-        done = run(entered, environ={**self._environ(home), "USER": user}, limit_s=timeout_s, given=given)
-        return replace(done, words=words)  # Whoever reads of a failure knows the tool, not the way to it.
+        return entering(first_inside(self.state), "env", f"--chdir={home}", *become, *words)
 
     def token(self, identity: str, authz: Sequence[str] = (), lifetime_s: int = TOKEN_S) -> str:
         """A token of this pool; without `authz` it has every right of that identity."""

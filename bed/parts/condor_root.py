@@ -1,5 +1,6 @@
 """Builds HTCondor for the bed: pinned packages come in, a folder with `root` (a Debian root file system),
-`condor-host.tar.gz` (HTCondor for the machine itself) and `host` (the same, unpacked) goes out.
+`condor-host.tar.gz` (HTCondor for the machine itself) and `host` (the same, unpacked) goes out. Where
+apptainer can be had, the root file system has it too, and `about.json` says why where not.
 
 Every chroot runs in private namespaces, so the machine sees no mount of it. It starts no daemon.
 """
@@ -7,7 +8,6 @@ Every chroot runs in private namespaces, so the machine sees no mount of it. It 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,28 +16,18 @@ from typing import Any
 from bed.cache import Say, Steps
 from bed.command import Ended, alone, run
 from bed.machine import Machine
-from bed.parts import condor_tree
-from bed.versions import Pin, compare_files, compare_versions, pins, sha256_of
+from bed.packages import DOWNLOAD_S_MAX, LOCAL_S_MAX, environ, fetch, install_tool
+from bed.parts import condor_containers, condor_tree
+from bed.versions import Pin, compare_files, pins, sha256_of
 
-# Raise it whenever this file or condor_tree.py builds something else from the same versions.
-BUILD_FORMAT = 3
-STEPS = 6
-# Ten times what these take on two cores and a near mirror; a slow line should still succeed.
-DOWNLOAD_S_MAX = 900
-# Local work only.
-LOCAL_S_MAX = 300
+# Raise it whenever this file, condor_tree.py or condor_containers.py builds something else from the same
+# versions.
+BUILD_FORMAT = 4
+STEPS = 7
 # Fixed numbers, far from those that a distribution gives away: files of theirs are recognised on the
 # machine, and the machine's tools can take on the same uid.
 USERS = {"ann": 20001, "ben": 20002, "pilot": 20010}
 
-ADMIN_ENVIRON = {
-    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-    "LC_ALL": "C.UTF-8",
-    "HOME": "/",
-    "DEBIAN_FRONTEND": "noninteractive",
-}
-# What the world outside may need to be reached at all; everything else of the caller stays out.
-PASSED_ON = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy")
 # No daemon may start while packages are installed: the one way that all Debian packages ask.
 POLICY = "#!/bin/sh\nexit 101\n"
 HOSTS = "127.0.0.1 localhost\n"
@@ -59,12 +49,17 @@ def build(folder: Path, table: Mapping[str, Any], machine: Machine, say: Say) ->
     pinned = pins(table)
     root, packages = folder / "root", folder / "packages"
     with steps.step(f"packages of {table['suite']}, versions and checksums compared"):
-        install_debootstrap(machine)
+        if "debootstrap" not in machine.tools:
+            install_tool("debootstrap")
         fetch(packages, table, machine)
     with steps.step("root file system by debootstrap"):
         bootstrap(root, table, machine)
     with steps.step(f"installing {', '.join(pinned)}"):
         install(root, packages, pinned)
+    with steps.step(f"{condor_containers.PROGRAM} of {table['containers']['suite']}"):
+        without = add_containers(root, packages / "containers", table, machine)
+        if without:
+            say(f"condor: goes on without {condor_containers.PROGRAM}: {without}")
     with steps.step("users, and what is not needed taken away"):
         furnish(root)
         shutil.rmtree(packages)
@@ -78,69 +73,9 @@ def build(folder: Path, table: Mapping[str, Any], machine: Machine, say: Say) ->
             "version": version.must("HTCondor does not run on this machine").out.strip().splitlines()[0],
             "tarball_sha256": sha256_of(tarball),
             "packages": {name: pin.version for name, pin in pinned.items()},
+            "without_containers": without,
         }
-        (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-
-
-def environ() -> dict[str, str]:
-    return {**ADMIN_ENVIRON, **{name: os.environ[name] for name in PASSED_ON if name in os.environ}}
-
-
-def install_debootstrap(machine: Machine) -> None:
-    if "debootstrap" in machine.tools:
-        return
-    for words in (["update"], ["install", "-y", "--no-install-recommends", "debootstrap"]):
-        done = run(["apt-get", "-q", *words], environ=environ(), limit_s=DOWNLOAD_S_MAX)
-        done.must("`debootstrap` could not be installed")
-
-
-def fetch(packages: Path, table: Mapping[str, Any], machine: Machine) -> None:
-    """The pinned packages, compared before anything else is done, by an apt that has folders of its own.
-
-    The machine's lists and its installed packages are neither read nor changed.
-    """
-    packages.mkdir()
-    state = packages / "apt"
-    for name in ("lists/partial", "cache/archives/partial"):
-        (state / name).mkdir(parents=True)
-    (state / "sources.list").write_text(f"deb {machine.mirror} {table['suite']} main\n", encoding="utf-8")
-    (state / "status").write_text("", encoding="utf-8")
-    settings = {
-        "Dir::Etc::sourcelist": state / "sources.list",
-        "Dir::Etc::sourceparts": "-",
-        "Dir::State::lists": state / "lists",
-        "Dir::State::status": state / "status",
-        "Dir::Cache": state / "cache",
-        "APT::Architecture": table["architecture"],
-        "APT::Sandbox::User": "root",
-        "Acquire::Languages": "none",
-        "Acquire::Retries": 3,
-    }
-    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
-
-    def apt(program: str, *words: str) -> Ended:
-        done = run([program, *options, *words], environ=environ(), limit_s=DOWNLOAD_S_MAX, folder=packages)
-        return done.must(f"packages of {table['suite']} could not be had from {machine.mirror}")
-
-    pinned = pins(table)
-    apt("apt-get", "-q", "update")
-    offered = apt("apt-cache", "show", "--no-all-versions", *pinned).out
-    compare_versions(pinned, versions_shown(offered))
-    apt("apt-get", "-q", "download", *(f"{name}={pin.version}" for name, pin in pinned.items()))
-    compare_files(pinned, packages)
-    shutil.rmtree(state)
-
-
-def versions_shown(text: str) -> dict[str, str]:
-    """Package and version of each stanza that `apt-cache show` printed."""
-    found: dict[str, str] = {}
-    name = ""
-    for line in text.splitlines():
-        if line.startswith("Package: "):
-            name = line.removeprefix("Package: ").strip()
-        elif line.startswith("Version: ") and name not in found:
-            found[name] = line.removeprefix("Version: ").strip()
-    return found
+        (folder / condor_containers.ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
 def bootstrap(root: Path, table: Mapping[str, Any], machine: Machine) -> None:
@@ -161,6 +96,14 @@ def install(root: Path, packages: Path, pinned: Mapping[str, Pin]) -> None:
     inside(root, *words, *asked, limit_s=DOWNLOAD_S_MAX).must("HTCondor could not be installed")
     # Apt takes the copied files where they are the archive's own; these are the ones that were installed.
     compare_files(pinned, archives)
+
+
+def add_containers(root: Path, folder: Path, table: Mapping[str, Any], machine: Machine) -> str:
+    """Why the root file system has no apptainer now; empty where it has."""
+    why = condor_containers.fetched(folder, table, lambda to, what: fetch(to, what, machine))
+    return why or condor_containers.installed(
+        root, folder, table, lambda *words: inside(*words, limit_s=DOWNLOAD_S_MAX)
+    )
 
 
 def furnish(root: Path) -> None:

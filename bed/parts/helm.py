@@ -42,6 +42,9 @@ class Helm:
     def obstacles(self, machine: Machine, place: Place) -> list[str]:
         return [] if self.prepared(place) else golang.obstacles(machine, GO_MIN)
 
+    def lacking(self, place: Place) -> list[str]:
+        return []
+
     def prepare(self, machine: Machine, place: Place, say: Say) -> None:
         target = self._folder(place)
         built(target.parent, target.name, lambda to: self._build(to / "helm", place, say), say)

@@ -72,6 +72,9 @@ class Kubernetes:
         wanted = kube_build.TOOLS
         return [*reasons, *(f"no `{t}` (package {wanted[t]})" for t in wanted if t not in machine.tools)]
 
+    def lacking(self, place: Place) -> list[str]:
+        return []
+
     def prepare(self, machine: Machine, place: Place, say: Say) -> None:
         kube_build.build(self.table, machine, place, say)
 

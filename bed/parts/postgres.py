@@ -58,6 +58,9 @@ class Postgres:
             return ["no `initdb` and `postgres` are found, and no `apt-get` that could install them"]
         return []
 
+    def lacking(self, place: Place) -> list[str]:
+        return []
+
     def prepare(self, machine: Machine, place: Place, say: Say) -> None:
         package = str(versions.section(self.name)["package"])
         say(f"postgres: installing `{package}`")

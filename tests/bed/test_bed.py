@@ -169,6 +169,19 @@ def test_nobody_inside_changes_the_root_file_system_or_the_kernel(shared: Pool) 
         assert "Read-only file system" in shared.run("sh", "-c", again, f"/proc/sys/{name}").err
 
 
+def test_nothing_of_the_machine_is_below_the_root_inside(shared: Pool) -> None:
+    points = [line.split()[4] for line in shared.run("cat", "/proc/self/mountinfo").out.splitlines()]
+    assert points.count("/") == 1
+    assert points[0] == "/"
+
+
+def test_ordinary_users_inside_start_containers_where_there_is_apptainer(shared: Pool) -> None:
+    image = "/usr/libexec/condor/singularity_test_sandbox"
+    done = shared.run("sh", "-c", f"apptainer exec --containall {image} /exit_37", user="ann")
+    assert (done.code == 127) == bool(shared.without_containers), done.err
+    assert done.code in (37, 127), done.err
+
+
 def test_two_pools_beside_each_other_know_only_themselves(shared: Pool, fresh: Pool) -> None:
     fresh.up(tied=True)
     assert fresh.address != shared.address

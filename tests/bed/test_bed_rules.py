@@ -14,8 +14,8 @@ import pytest
 from bed.cache import built
 from bed.machine import Machine, mirror_of, os_release
 from bed.main import main
+from bed.packages import versions_shown
 from bed.parts.condor import Condor
-from bed.parts.condor_root import versions_shown
 from bed.parts.postgres import Postgres, find_binaries
 from bed.place import Instance, Place
 from bed.running import State, began, remember, state_of
@@ -32,7 +32,7 @@ GOOD = Machine(
     system="debian",
     codename="bookworm",
     architecture="x86_64",
-    tools=frozenset({"apt-get", "nsenter", "setpriv", "unshare"}),
+    tools=frozenset({"apt-get", "nsenter", "pivot_root", "setpriv", "unshare"}),
     namespaces=True,
     mirror="http://mirror.example/debian",
 )

@@ -106,6 +106,11 @@ class World:
             raise AssertionError(f"{name} is not {state}: {self.seen().get(name)}") from None
         return self.seen()[name]
 
+    def cleared(self, name: str) -> bool:
+        """As glidepath does once it has learnt that a pilot is over."""
+        assert isinstance(self.backend.remove(Target(PilotName(name))), Done)
+        return name not in self.seen()
+
     def kubectl(self, *words: str) -> str:
         return self.cluster.kubectl(*words, "--namespace", self.namespace).must("kubectl").out
 
@@ -129,8 +134,7 @@ def test_a_pilot_runs_drains_and_leaves_its_summary(world: World) -> None:
     assert isinstance(world.backend.drain(Target(running.name, running.native_id)), Done)
     ended = world.comes_to("gp-1", SiteState.ENDED)
     assert "2 jobs" in ended.note
-    assert isinstance(world.backend.remove(Target(ended.name, ended.native_id)), Done)
-    until("it is gone", lambda: not world.seen())
+    until("it can be cleared", lambda: world.cleared("gp-1"))
     until("its token is gone too", lambda: not world.kubectl("get", "secrets", "-o", "name"))
 
 
@@ -147,7 +151,7 @@ def test_a_pod_that_no_node_can_hold_waits_with_the_schedulers_words(world: Worl
     pilot = world.comes_to("gp-1", SiteState.PENDING, "Insufficient cpu")
     assert pilot.note.startswith("unschedulable: ")
     assert isinstance(world.backend.withdraw(Target(pilot.name, pilot.native_id)), Done)
-    until("it is gone", lambda: not world.seen())
+    until("it can be cleared", lambda: world.cleared("gp-1"))
 
 
 @pytest.mark.parametrize("world", [{"image": "bed.invalid/missing:1"}], indirect=True)
@@ -184,20 +188,21 @@ def test_a_namespace_that_is_restricted_refuses_more_and_takes_what_is_usual(wor
     usual.close()
 
 
-def test_a_pod_that_was_deleted_by_others_is_leaving_and_then_gone(world: World) -> None:
+def test_a_pod_that_was_deleted_by_others_has_ended(world: World) -> None:
     world.backend.submit(
         world.spec("gp-1", join=(("GLIDEPATH_COLLECTOR", "cm"), ("GLIDEPATH_GRACE_S", "30")))
     )
     world.comes_to("gp-1", SiteState.RUNNING)
     world.kubectl("delete", "pod", "gp-1", "--wait=false")
-    until("it is gone", lambda: "gp-1" not in world.seen())
+    world.comes_to("gp-1", SiteState.ENDED)  # It had the time to leave as it should.
+    until("it can be cleared", lambda: world.cleared("gp-1"))
 
 
-def test_a_pod_that_went_behind_our_back_is_not_there_any_more(world: World) -> None:
+def test_a_pod_that_went_behind_our_back_has_failed(world: World) -> None:
     world.backend.submit(world.spec("gp-1"))
     world.comes_to("gp-1", SiteState.RUNNING)
     world.kubectl("delete", "pod", "gp-1", "--force", "--grace-period=0")
-    until("it is gone", lambda: "gp-1" not in world.seen())
+    world.comes_to("gp-1", SiteState.FAILED, "its pod was deleted; it was ")
 
 
 def test_another_site_in_the_same_namespace_is_left_alone(world: World) -> None:

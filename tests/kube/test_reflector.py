@@ -68,6 +68,12 @@ def test_all_pages_are_listed_and_changes_are_followed(cluster: FakeCluster, fol
     cluster.drop("b")
     found = following.names("a", "c", "d")
     assert found.items["a"].status.phase == "Running"
+    assert list(found.gone) == ["b"]
+    following.reflector.forget("b")
+    assert not following.heard().gone
+    following.reflector.forget("c", "uid-c")
+    cluster.drop("c")
+    assert not following.names("a", "d").gone
     assert (found.counts.lists, found.counts.watches, found.counts.drift, found.trouble) == (1, 1, 0, "")
     queries = [query for _, _, query in cluster.asked]
     assert all(query["labelSelector"] == "glidepath/site=a" for query in queries)
@@ -151,7 +157,7 @@ def test_an_event_that_was_lost_is_found_by_comparing(cluster: FakeCluster) -> N
     cluster.put(pod("b", status={"phase": "Failed"}), told=False)
     cluster.put(pod("y"))  # This one is told, and no drift.
     found = following.until(lambda found: found.counts.lists >= 2 and "z" in found.items)
-    assert sorted(found.items) == ["b", "c", "y", "z"]
+    assert (sorted(found.items), list(found.gone)) == (["b", "c", "y", "z"], ["a"])
     assert found.counts.drift == 3
     following.reflector.stop()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -44,6 +44,7 @@ TROUBLED_S_MAX = 20.0
 STOP_S = 10  # that a pilot which is removed has left before it is killed
 TRIES_MAX = 3  # at deleting a pod that changes meanwhile
 LOG_LINES = 2000
+OVER = frozenset({SiteState.ENDED, SiteState.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,22 @@ class KubernetesBackend:
             except ValueError as error:
                 lacks += 1
                 notes.append(f"the pod `{one_line(name)}` is left alone: {one_line(str(error))}")
+        pilots += self._gone(heard, now)
         return SiteListing(tuple(pilots), complete=not lacks, age_s=int(heard.age_s), notes=tuple(notes))
+
+    def _gone(self, heard: Heard[Pod], now: Instant) -> Iterator[SitePilot]:
+        """Pods that are seen to be gone: nobody has to wait for them."""
+        for _, pod in sorted(heard.gone.items()):
+            try:
+                pilot = self._pilot(pod, now)
+            except ValueError:
+                continue
+            if pilot.state in OVER:
+                yield pilot
+            elif pod.metadata.annotations.get(DRAIN):
+                yield replace(pilot, state=SiteState.ENDED, note="its pod is gone after it was drained")
+            else:
+                yield replace(pilot, state=SiteState.FAILED, note=f"its pod was deleted; it was {pilot.note}")
 
     def _notes(self, heard: Heard[Pod]) -> tuple[str, ...]:
         notes = [f"the pod `{odd.name or '?'}` cannot be read: {odd.why}" for odd in heard.odd]
@@ -216,6 +232,7 @@ class KubernetesBackend:
         for _ in range(TRIES_MAX):
             pod = self._fetched(opened, target.name)
             if pod is None:
+                opened.pods.forget(target.name)
                 return Done("it is gone")
             if (target.native_id and pod.metadata.uid != target.native_id) or not self._of_this_site(pod):
                 return Refused(f"`{target.name}` is another pod now")
@@ -225,7 +242,7 @@ class KubernetesBackend:
             if told.state is SiteState.LEAVING and pod.metadata.deletion_timestamp and only_pending:
                 return Done("it is going")
             conditions = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
-            over = told.state in (SiteState.ENDED, SiteState.FAILED)
+            over = told.state in OVER
             try:
                 self._delete(opened, target.name, conditions, grace_s=0 if over else STOP_S)
             except KubeError as error:
@@ -233,6 +250,8 @@ class KubernetesBackend:
                     continue  # It has changed since; what it is now decides.
                 if error.status != 404:
                     raise
+            if over:
+                opened.pods.forget(target.name, pod.metadata.uid)
             return Done()
         return Failed(f"`{target.name}` changes all the time; later")
 
@@ -250,7 +269,7 @@ class KubernetesBackend:
 
     def _drained(self, opened: Opened, target: Target) -> Outcome:
         pod = self._fetched(opened, target.name)
-        if pod is None or story(pod).state in (SiteState.ENDED, SiteState.FAILED):
+        if pod is None or story(pod).state in OVER:
             return Done("it is gone")
         if (target.native_id and pod.metadata.uid != target.native_id) or not self._of_this_site(pod):
             return Refused(f"`{target.name}` is another pod now")

@@ -30,6 +30,8 @@ from glidepath.kube.states import CONTAINER
 Object = dict[str, Any]
 
 GRACE_S = 1200
+# What a pilot needs after that to give its jobs back; killed before, they would be missed for many minutes.
+LEAVE_S = 45
 # Beyond its lifetime and grace a pod is ended by the cluster itself, should everything else have failed.
 OVERDUE_S = 900
 DEADLINE_S_MAX = 2**31 - 1
@@ -62,7 +64,7 @@ def pod_of(spec: PilotSpec, settings: PodSettings, *, community: str = "", names
     lives_s = max(spec.lifetime_s, told.lives_s)
     pod_spec: Object = {
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": grace_s,
+        "terminationGracePeriodSeconds": grace_s + LEAVE_S,
         "activeDeadlineSeconds": min(lives_s + grace_s + OVERDUE_S, DEADLINE_S_MAX),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,

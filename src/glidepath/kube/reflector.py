@@ -36,6 +36,8 @@ UNHEARD_S_MAX = 30.0
 # Before a list is compared with what a stream told: how long the stream may tell the rest.
 HEARD_OUT_S = 1
 ODD_KEPT_MAX = 50
+# What went away is told for a while, so that whoever looks seldom learns of it.
+GONE_S_MAX, GONE_MAX = 600.0, 10_000
 
 WORLD = (OSError, KubeError, AccessError)
 
@@ -60,6 +62,7 @@ class Heard(Generic[Item]):
     items: Mapping[str, Item]
     age_s: float  # since the server last spoke of it
     odd: tuple[Odd, ...] = ()
+    gone: Mapping[str, Item] = field(default_factory=dict)  # that went away lately, as they were last
     trouble: str = ""  # why nothing has been heard since
     counts: Counts = field(default_factory=Counts)
 
@@ -93,6 +96,8 @@ class Reflector(Generic[Item]):
         self._thread: threading.Thread | None = None
         self._items: dict[str, Item] = {}
         self._odd: dict[str, Odd] = {}
+        self._gone: dict[str, tuple[Item, float]] = {}
+        self._forgotten: set[str] = set()  # by uid
         self._version = ""
         self._heard_at: float | None = None
         self._listed_at = 0.0
@@ -108,10 +113,13 @@ class Reflector(Generic[Item]):
         with self._lock:
             if self._heard_at is None:
                 raise OSError(self._trouble)
+            since = self._mono() - GONE_S_MAX
+            self._gone = {name: kept for name, kept in self._gone.items() if kept[1] > since}
             return Heard(
                 items=dict(self._items),
                 age_s=max(0.0, self._mono() - self._heard_at),
                 odd=tuple(self._odd.values())[:ODD_KEPT_MAX],
+                gone={name: item for name, (item, _) in self._gone.items() if name not in self._items},
                 trouble=self._trouble,
                 counts=self._counts,
             )
@@ -122,6 +130,15 @@ class Reflector(Generic[Item]):
             known = self._items.get(item.metadata.name)
             if known is None or _newer(item, known):
                 self._items[item.metadata.name] = item
+
+    def forget(self, name: str, uid: str = "") -> None:
+        """It is known that this one goes or went: it is not told again."""
+        with self._lock:
+            self._gone.pop(name, None)
+            if uid:
+                if len(self._forgotten) >= GONE_MAX:
+                    self._forgotten.clear()
+                self._forgotten.add(uid)
 
     def stop(self) -> None:
         self._over.set()
@@ -194,6 +211,8 @@ class Reflector(Generic[Item]):
             counts = self._counts
             # What cannot be read any more is known as it was, and named as odd.
             items.update({name: self._items[name] for name in odd if name in self._items})
+            for name in self._items.keys() - items.keys():
+                self._went(name)
             self._items, self._odd, self._version = items, odd, version
             self._heard_at = self._listed_at = self._mono()
             self._failed, self._trouble = 0, ""
@@ -283,11 +302,18 @@ class Reflector(Generic[Item]):
                 return
             self._odd.pop(name, None)
             if event.kind == "DELETED":
-                self._items.pop(name, None)
+                self._went(name, item)
             elif item is not None:
                 self._items[name] = item
             elif odd is not None:
                 self._odd[name] = odd
+
+    def _went(self, name: str, last: Item | None = None) -> None:
+        """Seen to be gone, which is more than not to be seen. The server tells how it was at the end."""
+        known = self._items.pop(name, None)
+        last = last or known
+        if last is not None and last.metadata.uid not in self._forgotten and len(self._gone) < GONE_MAX:
+            self._gone[name] = (last, self._mono())
 
     def _selected(self) -> dict[str, str | int]:
         return {"labelSelector": self._selector} if self._selector else {}

@@ -21,7 +21,7 @@ from glidepath.pilot.parts import allocation, condor_source, gpus
 from glidepath.pilot.parts.common import PASSED_ON, say
 from glidepath.pilot.parts.condor_ask import ASK_S_MAX
 from glidepath.pilot.parts.condor_config import Values, config_text, state_text, trait_mistake
-from glidepath.pilot.parts.probes import Ended, container_program, run
+from glidepath.pilot.parts.probes import Ended, container_program, promised_containers, run
 from glidepath.pilot.parts.terms import Settings, line, quoted, settings_of
 
 SETTINGS_BYTES_MAX = 1 << 20
@@ -83,8 +83,7 @@ class Ready:
 
     def probe_command(self) -> List[str]:
         values = self.values
-        promised = {name.lower() for name, _ in values.settings.terms.attributes}
-        containers = "yes" if "hassingularity" in promised else "no"
+        containers = promised_containers(values.settings.terms.attributes)
         return [*own_command(), "probe", values.execute, str(values.disk_mib), str(values.gpus), containers]
 
     def probe(self) -> Ended:

@@ -20,6 +20,9 @@ ROOM_MIB_MIN = 64
 OUTPUT_BYTES_MAX = 1 << 16
 CONTAINERS = ("apptainer", "singularity")
 OWN_FOLDERS = ("bin", "sbin", "lib", "lib64", "usr")
+IMAGE = ".glidepath-image"
+# What an offer may promise of containers; the last one is of images in one file.
+PROMISES = ("hassingularity", "hascontainer", "hassandboximage", "hassif")
 
 
 class Found(NamedTuple):
@@ -28,6 +31,7 @@ class Found(NamedTuple):
     trouble: str
     containers: str
     at: float
+    sif: bool = False  # an image in one file was started
 
 
 class Ended(NamedTuple):
@@ -110,21 +114,48 @@ def container_test(folder: str) -> Tuple[str, str]:
     runtime = container_program(os.environ.get("PATH", os.defpath))
     if not runtime:
         return "", "there is no apptainer or singularity"
-    image = os.path.join(folder, ".glidepath-image")
-    binds = []
+    image = os.path.join(folder, IMAGE)
     try:
         for name in ("dev", "etc", "proc", "sys", "tmp", "var/tmp", "root", "home", *OWN_FOLDERS):
             os.makedirs(os.path.join(image, name), exist_ok=True)
     except OSError as error:
         return runtime, "no container could be made: %s" % (error.strerror or error)
+    return runtime, start_trouble(runtime, folder, image, "a container")
+
+
+def sif_test(runtime: str, folder: str) -> Optional[str]:
+    """The same image in one file, as most jobs bring theirs: why it is not started; None: none could be made.
+
+    HTCondor tries one of its own, which the packages of some distributions leave out; there it says of no
+    worker that it can, and those jobs would come nowhere.
+    """
+    packed = os.path.join(folder, IMAGE + ".sif")
+    if not os.path.exists(packed):
+        fresh = packed + ".new"
+        made = run([runtime, "build", "--force", fresh, os.path.join(folder, IMAGE)], env=in_folder(folder))
+        if made.code != 0 or not os.path.exists(fresh):
+            return None
+        os.replace(fresh, packed)
+    return start_trouble(runtime, folder, packed, "an image in one file")
+
+
+def start_trouble(runtime: str, folder: str, image: str, what: str) -> str:
+    """Why the runtime does not start the image; each of this machine's own folders is seen inside."""
+    binds = []
     for name in OWN_FOLDERS:
         if os.path.isdir("/" + name):
             binds += ["--bind", "/%s:/%s:ro" % (name, name)]
-    ended = run([runtime, "exec", "--contain", *binds, image, "/bin/true"])
+    ended = run([runtime, "exec", "--contain", *binds, image, "/bin/true"], env=in_folder(folder))
     if ended.code == 0:
-        return runtime, ""
+        return ""
     last = (ended.output.strip().splitlines() or ["no word"])[-1]
-    return runtime, "%s does not start a container: %s" % (os.path.basename(runtime), last[:200])
+    return "%s does not start %s: %s" % (os.path.basename(runtime), what, last[:200])
+
+
+def in_folder(folder: str) -> Dict[str, str]:
+    """What a runtime unpacks goes into our scratch and leaves with it, not into a common folder."""
+    names = ("APPTAINER_TMPDIR", "APPTAINER_CACHEDIR", "SINGULARITY_TMPDIR", "SINGULARITY_CACHEDIR")
+    return dict(os.environ, **dict.fromkeys(names, folder))
 
 
 def ad_lines(found: Found, *, latched: str, offset_s: Optional[float], run: int, failed: int) -> List[str]:
@@ -137,6 +168,8 @@ def ad_lines(found: Found, *, latched: str, offset_s: Optional[float], run: int,
         "GlidepathJobsRun = %d" % run,
         "GlidepathJobsFailed = %d" % failed,
         "GlidepathContainers = %s" % old_quoted(found.containers),
+        # Where we have not seen it, HTCondor's own word stands.
+        *(["HasSIF = true"] if found.sif else []),
         "-",
     ]
 
@@ -145,24 +178,34 @@ def found_in(text: str, now: float) -> Found:
     """What a probe printed; one that did not end or broke down is itself the trouble."""
     try:
         told = json.loads(text.strip().splitlines()[-1])
-        return Found(str(told["trouble"]), str(told["containers"]), now)
+        return Found(str(told["trouble"]), str(told["containers"]), now, told.get("sif") is True)
     except (ValueError, KeyError, TypeError, IndexError):
         return Found("the probes do not end", "", now)
 
 
+def promised_containers(attributes: Sequence[Tuple[str, str]]) -> str:
+    """What the attributes of an offer promise: `no` containers, `yes`, or `sif` for one-file images too."""
+    said = {name.lower() for name, text in attributes if text.strip().lower() != "false"}
+    if PROMISES[-1] in said:
+        return "sif"
+    return "yes" if said.intersection(PROMISES) else "no"
+
+
 def main(words: List[str]) -> int:
     """`SCRATCH DISK_MIB GPUS CONTAINERS`: what was promised; one line of JSON says what is wrong with it."""
-    scratch, disk_mib, gpus, promised = words[0], int(words[1]), int(words[2]), words[3] == "yes"
+    scratch, disk_mib, gpus, promised = words[0], int(words[1]), int(words[2]), words[3]
     troubles = [scratch_trouble(scratch, disk_mib)]
     smi = shutil.which("nvidia-smi")
     troubles.append(gpu_trouble(gpus, smi, run([smi, "-L"]) if gpus and smi else None))
     runtime, broken = container_test(scratch)
-    if promised:
-        # Where none was promised, HTCondor finds out by itself, and container jobs do not come.
-        troubles.append(broken)
+    packed = broken or sif_test(runtime, scratch)
+    # Where none was promised, HTCondor finds out by itself, and container jobs do not come. What could not
+    # be tried is believed.
+    troubles.append({"no": "", "yes": broken, "sif": packed or ""}[promised])
     found = {
         "trouble": next((one for one in troubles if one), ""),
         "containers": "" if broken else os.path.basename(runtime),
+        "sif": packed == "",
     }
     sys.stdout.write(json.dumps(found) + "\n")
     return 0
