@@ -43,7 +43,7 @@ stale_after = "30s"
 
 [pools.bed.condor]
 trust_domain = "bed.example"
-grace = "30s"
+grace = "{grace}"
 
 [pools.bed.condor.tokens]
 file = "{token}"
@@ -81,13 +81,16 @@ class Pods(Grid):
         super().__init__(home, daemons)
 
     def configure(
-        self, *pools: Pool, live_max: int = 1, idle: str = "10s", deadline: str = "", image: str = IMAGE
+        self, *pools: Pool, live_max: int = 1, idle: str = "10s", deadline: str = "30s", image: str = IMAGE
     ) -> None:
+        """`deadline` is how long a job that runs may take to finish when its pilot has to leave."""
         token = self.home / "pool.token"
         token.write_text(self.pool.token("glidepath-bed@bed.example", RIGHTS) + "\n")
         token.chmod(0o600)
         told = {"address": self.pool.address, "token": token, "kubeconfig": self.kubeconfig}
-        self.config.write_text(CONFIG.format(**told, image=image, idle=idle, live_max=live_max))
+        self.config.write_text(
+            CONFIG.format(**told, image=image, idle=idle, live_max=live_max, grace=deadline)
+        )
 
     def kubectl(self, *words: str) -> str:
         return self.cluster.kubectl(*words, "--namespace", NAMESPACE).must("kubectl").out
