@@ -138,6 +138,7 @@ usage: glidepath config VERB [options]
   check      Check a configuration and name every problem at once, with its file and line
   show       Show the configuration in force, defaults included, as TOML
   reference  Print the reference of all keys, in Markdown
+  import     Print a configuration made from that of another provisioner
 """
     assert cli("config") == Ran(Exit.USAGE, "", said)
     assert cli("config", "--help") == Ran(0, said, "")

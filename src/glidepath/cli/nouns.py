@@ -41,7 +41,9 @@ NOUNS: dict[str, Entry] = {
         "try policies and limits on made-up worlds in virtual time",
         ("list", "run", "compare", "replay"),
     ),
-    "config": Entry("config", "check, show and explain the configuration", ("check", "show", "reference")),
+    "config": Entry(
+        "config", "check, show and explain the configuration", ("check", "show", "reference", "import")
+    ),
     "doctor": Entry("doctor", "check everything that glidepath depends on, with a fix for each"),
 }
 
