@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -337,8 +338,12 @@ def test_ctrl_c_ends_a_comparison_and_all_its_processes_without_words(folder: Pa
         assert program.stderr.readline() == b"seeds 1, 2, 3\n"
         # To all of them, as a terminal does it.
         os.killpg(program.pid, signal.SIGINT)
-        # The streams end only when the last process that holds them has.
-        out, err = program.communicate(timeout=60)
+        try:
+            # The streams end only when the last process that holds them has.
+            out, err = program.communicate(timeout=60)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)
     assert (program.returncode, out, err) == (Exit.INTERRUPTED, b"", b"")
 
 

@@ -51,9 +51,11 @@ def played_all(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Finis
         except BrokenProcessPool as error:
             raise Ended("a run was ended from outside, perhaps because the memory was full") from error
         except BaseException:
-            # Nobody waits for the others any more, and without this they would go on to their ends.
+            # Nobody waits for the others any more, and without this they would go on to their ends. What has
+            # not begun is taken back first: its place in the queue could keep this process from ending.
+            pool.shutdown(wait=False, cancel_futures=True)
             for child in active_children():
-                child.terminate()
+                child.kill()
             raise
 
 
