@@ -9,6 +9,7 @@ import copy
 import json
 import os
 import shutil
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,11 @@ def kubectl_words() -> tuple[str, ...]:
 
 
 def helm(*words: str, kubeconfig: Path | None = None) -> Ended:
-    home = {"HOME": "/nowhere", "PATH": os.environ["PATH"]}
     access = {"KUBECONFIG": str(kubeconfig)} if kubeconfig else {}
-    return run([str(helm_program()), *words], limit_s=TOOL_S_MAX, environ={**home, **access})
+    # It keeps what it learns of a cluster in its home.
+    with tempfile.TemporaryDirectory() as home:
+        environ = {"HOME": home, "PATH": os.environ["PATH"], **access}
+        return run([str(helm_program()), *words], limit_s=TOOL_S_MAX, environ=environ)
 
 
 def values(*set_: str, config: str = "") -> list[str]:
