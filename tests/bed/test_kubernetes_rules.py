@@ -65,7 +65,7 @@ def place(tmp_path: Path) -> Place:
 def test_a_machine_that_cannot_host_kubernetes_says_why(
     facts: dict[str, object], expected: list[str], place: Place
 ) -> None:
-    reasons = Kubernetes().obstacles(dataclasses.replace(HOST, **facts), place)  # type: ignore[arg-type]
+    reasons = Kubernetes().obstacles(dataclasses.replace(HOST, **facts), place)  # type: ignore[arg-type]  # A table of any words.
     assert len(reasons) == len(expected), reasons
     assert all(part in reason for part, reason in zip(expected, reasons, strict=True))
 
@@ -105,7 +105,7 @@ def test_a_folder_that_the_cluster_would_not_see_is_refused(place: Place) -> Non
 )
 def test_what_a_cluster_cannot_be_is_refused(words: dict[str, object], told: str, place: Place) -> None:
     with pytest.raises(Trouble, match=told):
-        Cluster(place=place).up(**words)  # type: ignore[arg-type]
+        Cluster(place=place).up(**words)  # type: ignore[arg-type]  # A table of any words.
     with pytest.raises(Trouble, match="is not a cluster"):
         Cluster("condor", place=place)
 

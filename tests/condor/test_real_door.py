@@ -18,7 +18,7 @@ from glidepath.config.checks import own_values
 from glidepath.core.provision.demand import DemandSight
 from glidepath.core.provision.offer import Offer
 from glidepath.core.quantity import Instant, OfferKey, PoolName, Resources, SiteName
-from glidepath.ports import WORLD_ERRORS, Place
+from glidepath.ports import Place
 from glidepath.terms import OfferTerms
 
 __all__ = ["nothing_is_left"]
@@ -27,7 +27,6 @@ pytestmark = pytest.mark.real
 NOW = Instant(1_000_000)
 WAIT_S_MAX = 60
 POLL_S = 0.2
-TRIES_MAX = 8
 BIG = Offer(SiteName("a"), "big", Resources(16000, 65536, 102400))
 SMALL = Offer(SiteName("a"), "small", Resources(2000, 2048, 10240))
 BENS = Offer(SiteName("b"), "ben", Resources(16000, 65536, 102400))
@@ -181,16 +180,6 @@ def test_a_job_that_cannot_be_counted_is_named_and_others_are_served(
     assert "RequestMemory" in sight.set_aside[0].why
 
 
-def answered(door: CondorPool) -> DemandSight:
-    """As the next cycles would: a schedd that broke off an answer may not give the next one either."""
-    for _ in range(TRIES_MAX):
-        try:
-            return demand(door)
-        except WORLD_ERRORS:
-            time.sleep(1)
-    return demand(door)
-
-
 def test_ten_megabytes_in_a_job_cost_the_others_nothing(daemons: Pool, door: CondorPool) -> None:
     path = daemons.home("ann") / "huge.sub"
     blob = f'+Blob = "{"x" * 12_000_000}"'
@@ -200,7 +189,7 @@ def test_ten_megabytes_in_a_job_cost_the_others_nothing(daemons: Pool, door: Con
     submit(daemons, "ann", "request_memory = 700\nqueue 2\n")
     submit(daemons, "ben", "request_memory = 512\nqueue 3\n")
     for _ in range(2):
-        sight = answered(door)
+        sight = demand(door)
         assert {key[1]: both for key, both in counts(sight).items()} == {700: (2, 0), 512: (3, 0)}
         # The schedd gets such an ad through at times; it is refused either way.
         (aside,) = sight.set_aside

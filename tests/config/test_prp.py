@@ -43,7 +43,7 @@ def tables(*texts: str) -> dict[str, object]:
 
 def test_what_the_files_said_is_said_again() -> None:
     found = tables(POD, OSG)
-    site = found["sites"]["osg-icecube"]  # type: ignore[index]
+    site = found["sites"]["osg-icecube"]  # type: ignore[index]  # TOML.
     assert found["policy"] == {
         "name": "prp",
         "max_pods_per_cluster": 10,
@@ -137,7 +137,7 @@ def test_patterns_of_schedds_are_taken_over_where_they_can_be(pattern: str, expe
 def test_hostile_values_stay_values() -> None:
     text = '[k8s]\nk8s_image=x"\\n[sites.evil]\nenvs_dict=A:"] = 1\n'
     found = tables(text)
-    assert list(found["sites"]) == ["prp-wn"]  # type: ignore[call-overload]
+    assert list(found["sites"]) == ["prp-wn"]  # type: ignore[call-overload]  # TOML.
 
 
 def test_every_published_key_is_known() -> None:

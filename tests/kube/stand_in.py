@@ -94,7 +94,7 @@ class _Told(BaseHTTPRequestHandler):
     def answer(self) -> None:
         size = int(self.headers.get("Content-Length", 0))
         table = self.connection.getpeercert() if isinstance(self.connection, ssl.SSLSocket) else None
-        subject = dict(pair for row in (table or {}).get("subject", ()) for pair in row)  # type: ignore[misc]
+        subject = dict(pair for row in (table or {}).get("subject", ()) for pair in row)  # type: ignore[misc]  # As `ssl` gives it.
         body, name = self.rfile.read(size), str(subject.get("commonName", ""))
         asked = Asked(time.monotonic(), self.command, self.path, dict(self.headers), body, name)
         told = self.server.next_answer(asked)

@@ -34,11 +34,6 @@ Version = Annotated[str, msgspec.Meta(min_length=1, max_length=VERSION_LETTERS_M
 Item = TypeVar("Item", bound="Named")
 
 
-class Owned(msgspec.Struct, frozen=True, gc=False):
-    uid: str = ""
-    kind: str = ""
-
-
 class Meta(msgspec.Struct, frozen=True, rename="camel"):
     name: Name
     uid: Name

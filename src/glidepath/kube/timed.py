@@ -75,7 +75,7 @@ class _Plain(HTTPConnection):
             raise NotConnectedError from error
         self.sock: Any = _Timed(self.sock, self.clock)
 
-    def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]
+    def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]  # The library's own does so too.
         self.clock.due = time.monotonic() + (self.timeout or 0.0)
         return super().getresponse()
 
