@@ -106,7 +106,8 @@ class Grid:
 
     def asked(self) -> list[str]:
         """The names of all pilots that were ever asked for: those that live and those that are over."""
-        return sorted(each["name"] for each in [*self.pilots(), *self.ended()])
+        # One that ends between the two questions is in both answers.
+        return sorted({each["name"] for each in [*self.pilots(), *self.ended()]})
 
     def ended(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.ask("pilot", "list", "--ended", "--limit", "1000")["items"]
