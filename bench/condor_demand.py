@@ -137,6 +137,7 @@ def _question() -> Any:
 def _every_ad(queue: Any) -> Counter[Any]:
     """What a provisioner does that thinks of nothing: every ad, each evaluated and matched; matches are
     remembered by requirements and request, as ours are."""
+    from glidepath.condor.around import SELDOM
     from glidepath.condor.evaluate import owner_of, request_of, run_s_of
     from glidepath.condor.groups import Key
     from glidepath.condor.match import Matcher
@@ -146,7 +147,7 @@ def _every_ad(queue: Any) -> Counter[Any]:
     asked = _question()
     matcher = Matcher(asked.offers, {}, route=asked.route, references=References())
     counts: Counter[Any] = Counter()
-    for ad in queue.plain("JobStatus == 1", [*BASE_NAMES, *asked.run_names]):
+    for ad in queue.plain("JobStatus == 1", [*BASE_NAMES, *SELDOM, *asked.run_names]):
         owner_of(ad)
         request = request_of(ad)
         fit = matcher.fit(ad, request, now_s=0)

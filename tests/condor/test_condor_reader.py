@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from condor.ads import BIG, OFFERS, RUN_NAMES, TERMS, FakeQueue, job_ad, question
-from glidepath.condor.around import PRIME, SAMPLE, differ, scattered
+from glidepath.condor.around import PRIME, SAMPLE, SELDOM, differ, scattered
 from glidepath.condor.binding import ClassAd, HTCondorException
 from glidepath.condor.evaluate import BadJob, owner_of, request_of, run_s_of
 from glidepath.condor.groups import OWNER_S_MAX, Key, Tally
@@ -358,7 +358,7 @@ def test_a_queue_that_does_not_answer_at_all_is_an_error() -> None:
 def test_two_halves_are_the_whole(jobs: list[dict[str, str]], cut: tuple[int, int], apart: bool) -> None:
     whole = Reader(FakeQueue(ads_of(jobs)), wall=lambda: 5000.0).read(question()).tally
     reader = Reader(FakeQueue(ads_of(jobs)), wall=lambda: 5000.0)
-    reader._around.differ, reader._around.stated = apart, {name.lower() for name in RUN_NAMES}
+    reader._around.differ, reader._around.stated = apart, {name.lower() for name in (*RUN_NAMES, *SELDOM)}
     for _ in range(2):  # Each half once here and once beside.
         tally, missing = reader._in_halves(question(), cut)
         assert missing <= {"base", "factor", "imagesize", "clusterid", "procid"}

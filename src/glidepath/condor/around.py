@@ -31,6 +31,10 @@ LARGE = 3  # of one group in a sample: such a group is one of many jobs
 # With more groups than this share of the jobs, plain ads are quicker than groups.
 GROUPS_SHARE_MAX = 0.5
 NAMES = ("ClusterId", "ProcId", "JobStatus", "QDate")
+# Each name that is asked for costs the schedd a twelfth of the walk, so that these, like the run times, are
+# asked for only where some job says what nearly none does: another universe, or GPUs.
+UNIVERSE, VANILLA = "JobUniverse", 5
+SELDOM = (UNIVERSE, "RequestGPUs")
 
 
 def recent(span_s: int) -> str:
@@ -43,9 +47,7 @@ class Surroundings:
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        self.stated: set[str] = (
-            set()
-        )  # run times that some job states; asking for the others costs for nothing
+        self.stated: set[str] = set()  # run times and others that some job states
         self.submitted = Submitted()
         self.differ = False  # nearly every job is a group of its own
         self.cut: JobId | None = None  # where a long queue can be halved
@@ -61,7 +63,7 @@ class Surroundings:
         """
         if self._stated_at_s is None or now_s - self._stated_at_s > STATED_EVERY_S:
             self._stated_at_s, self._stated_up_to = now_s, 0
-        left = [name for name in run_names if name.lower() not in self.stated]
+        left = [name for name in (*run_names, *SELDOM) if name.lower() not in self.stated]
         wanted = [recent(SLACK_S), f"(ProcId == 0 && ClusterId > {self.submitted.last})"]
         if left:
             wanted.append(f"(ClusterId >= {self._stated_up_to} && ({_used(left)}))")
@@ -95,7 +97,7 @@ class Surroundings:
         for ad in ads:
             own = own_id(ad)
             self.submitted.keep(own[0], whole_of(ad, "QDate"))
-            self.stated |= {name.lower() for name in left if name in ad}
+            self.stated |= _stated(ad, left)
             young[own] = whole_of(ad, "JobStatus")
         return young
 
@@ -105,7 +107,7 @@ class Surroundings:
             found = self._queue.plain(f"ClusterId >= {self._stated_up_to} && ({_used(left)})", left, limit=1)
             if not found:
                 break
-            self.stated |= {name.lower() for name in left if name in found[0]}
+            self.stated |= _stated(found[0], left)
             left = [name for name in left if name.lower() not in self.stated]
             if not left:
                 break
@@ -148,4 +150,13 @@ def scattered(own: JobId) -> int:
 
 
 def _used(names: Sequence[str]) -> str:
-    return " || ".join(f"{name} isnt undefined" for name in names)
+    """One chain is worked out in half the time of so many comparisons."""
+    terms = [f"{UNIVERSE} isnt {VANILLA}"] if UNIVERSE in names else []
+    if chain := " ?: ".join(name for name in names if name != UNIVERSE):
+        terms.append(f"({chain}) isnt undefined")
+    return " || ".join(terms)
+
+
+def _stated(ad: ClassAd, names: Sequence[str]) -> set[str]:
+    found = {name.lower() for name in names if name != UNIVERSE and name in ad}
+    return found | ({UNIVERSE.lower()} if UNIVERSE in names and ad.get(UNIVERSE) != VANILLA else set())

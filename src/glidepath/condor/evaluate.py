@@ -65,7 +65,9 @@ def owner_of(ad: ClassAd) -> str:
 
 def word(ad: ClassAd, name: str, *, letters_max: int = OWNER_LETTERS_MAX) -> str:
     """A name that can stand in a row; one with a line break could forge the next row."""
-    value = evaluated(ad, name)
+    value = ad.get(name)
+    if type(value) is not str:
+        value = evaluated(ad, name)
     if type(value) is not str or not value:
         raise BadJob(f"{name} is {shown(value)}, not a name")
     if len(value) > letters_max:
@@ -97,10 +99,10 @@ def whole(ad: ClassAd, name: str, *, default: int, least: int, most: int) -> int
 
 def evaluated(ad: ClassAd, name: str) -> Any:
     """The value in the ad's own light; None where the ad has no such attribute."""
-    if name not in ad:
-        return None
     try:
         return ad.eval(name)
+    except KeyError:
+        return None
     except ClassAdException as error:
         # The binding gives up on what is nested too deep.
         raise BadJob(f"{name} cannot be evaluated: {one_line(str(error))}") from None

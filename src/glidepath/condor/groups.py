@@ -29,6 +29,9 @@ OWNER_S_MAX = 2.0
 GROUP_S_MAX = 0.0005
 # Attributes that expressions may look at besides those that are always asked for.
 NAMES_MAX = 200
+OTHERS_KEPT_MAX = 1_000
+# What the schedd itself says of a group.
+OF_GROUPS = frozenset({"id", "jobids", "jobcount"})
 
 JobId = tuple[int, int]
 # Attributes that are worked out, in small letters, and so may look at others.
@@ -128,8 +131,10 @@ class Sorter:
         self._now_s = now_s
         self._spent_s: dict[str, float] = {}
         self._marked = ""
+        # By the names of an ad, which are the same for most: those that nobody asked for.
+        self._others: dict[tuple[str, ...], tuple[str, ...]] = {}
         self.unasked: set[str] = set()  # names that expressions look at and that were not asked for
-        self._asked = asked
+        self._asked = asked | OF_GROUPS
         self._expressions = EXPRESSIONS | further | {name.lower() for name in run_names}
         self.expanded = expanded  # the schedd adds by itself what expressions look at
 
@@ -159,7 +164,13 @@ class Sorter:
 
     def _refuse_long_texts(self, ad: ClassAd) -> None:
         """Of attributes that came because an expression looks at them: they break answers, if not always."""
-        for name, letters in long_texts(ad, but=self._asked):
+        names = tuple(ad)
+        others = self._others.get(names)
+        if others is None:
+            others = tuple(name for name in names if name.lower() not in self._asked)
+            if len(self._others) < OTHERS_KEPT_MAX:
+                self._others[names] = others
+        for name, letters in long_texts(ad, others):
             raise BadJob(f"{name} has {letters} letters, more than {TEXT_LETTERS_MAX}")
 
     def rest(self) -> None:

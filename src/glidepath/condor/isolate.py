@@ -104,7 +104,7 @@ class Isolation:
     def _works(self, call: Callable[[], list[ClassAd]]) -> bool:
         """Also an answer that came through this time is at fault where it holds what breaks answers."""
         try:
-            return not any(True for ad in self.asked(call) for _ in long_texts(ad))
+            return not any(True for ad in self.asked(call) for _ in long_texts(ad, tuple(ad)))
         except HTCondorException:
             return False
 

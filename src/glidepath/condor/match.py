@@ -119,9 +119,9 @@ class Matcher:
         for _ in range(DEPTH_MAX):
             further: set[str] = set()
             for name in sorted(level):
-                if name not in ad:
+                value = ad.get(name)
+                if value is None:
                     continue
-                value = ad[name]
                 if isinstance(value, ExprTree):
                     value_text = str(value)
                     further |= self._refs.own(value, value_text)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from glidepath.condor.around import CHANGES_MAX, SLACK_S, Surroundings, recent
+from glidepath.condor.around import CHANGES_MAX, SELDOM, SLACK_S, Surroundings, recent
 from glidepath.condor.binding import ClassAd, HTCondorException
 from glidepath.condor.evaluate import BadJob, owner_of
 from glidepath.condor.groups import AS_RUNNING, HELD, IDLE, JobId, Sorter, Tally, counted
@@ -30,10 +30,7 @@ LIVE = (1, 2, 5, 6, 7)
 ALL = "true"
 # The constraint of a grouped query is asked of each job and once more of each group, which has only the
 # attributes that were asked for: whatever a constraint names must be among these, or may be undefined.
-BASE_NAMES = (
-    *("JobStatus", "JobUniverse", "Owner", "Requirements"),
-    *("RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs"),
-)
+BASE_NAMES = ("JobStatus", "Owner", "Requirements", "RequestCpus", "RequestMemory", "RequestDisk")
 ROUNDS_MAX = 4  # An added attribute may look at others in turn; deeper ones are as good as none.
 NAMES_ADDED_MAX = 200
 # A full read is not repeated before thirty times its cost: at most about 3 % of the schedd's time.
@@ -112,7 +109,7 @@ class Reader:
         return self.totals
 
     def _names(self, question: Question) -> list[str]:
-        names = [*BASE_NAMES, *self._stated(question)]
+        names = [*BASE_NAMES, *self._stated(question), *self._used(SELDOM)]
         known = {name.lower() for name in names}
         return names + sorted((self._further | self.matcher(question).needed) - known)
 
@@ -214,7 +211,10 @@ class Reader:
         return tally, sorter.unasked, sorter.expanded
 
     def _stated(self, question: Question) -> list[str]:
-        return [name for name in question.run_names if name.lower() in self._around.stated]
+        return self._used(question.run_names)
+
+    def _used(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name.lower() in self._around.stated]
 
     def _all_apart(self, constraint: str, names: Sequence[str]) -> list[ClassAd] | None:
         """Every job by itself, where that is quicker; None where it is not, or one breaks the answer."""
@@ -229,7 +229,7 @@ class Reader:
         """The base with everything laid over it that changed since; None where that cannot be told."""
         names = self._names(question)
         window_s = int(now - base.at_s) + SLACK_S + 1
-        extra = ("ClusterId", "ProcId", "LastJobStatus", "QDate", *question.run_names)
+        extra = ("ClusterId", "ProcId", "LastJobStatus", "QDate", *SELDOM, *question.run_names)
         try:
             ads = self._queue.plain(recent(window_s), [*names, *extra], limit=CHANGES_MAX)
         except HTCondorException:
@@ -276,8 +276,7 @@ def _tallied(sorter: Sorter, ads: list[ClassAd], *, grouped: bool, half: Half | 
     tally = Tally()
     while ads:  # Taken off one by one: the ads are most of the memory, and their list is bounded.
         ad = ads.pop()
-        own = own_id(ad)
-        ids = group_ids(ad) if grouped else (own, own)
+        ids = group_ids(ad) if grouped else (own_id(ad),) * 2
         if half is not None:
             half.refuse_others(ids)
         if _counts(ad):

@@ -6,7 +6,7 @@ another one would be worked out without it, silently, so those names are found a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from glidepath.condor.binding import ClassAd, ExprTree
 
@@ -42,14 +42,13 @@ class References:
         return found
 
 
-def long_texts(ad: ClassAd, *, but: frozenset[str] = frozenset()) -> Iterator[tuple[str, int]]:
-    """Attributes, besides those named in small letters, that are too long, and how many letters they have."""
-    for name in ad.keys():  # noqa: SIM118 - A ClassAd is no mapping to iterate over.
-        if name.lower() not in but:
-            value = ad.get(name)
-            text = str(value) if isinstance(value, ExprTree) else value
-            if isinstance(text, str) and len(text) > TEXT_LETTERS_MAX:
-                yield name, len(text)
+def long_texts(ad: ClassAd, names: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Those of these attributes that are too long, and how many letters they have."""
+    for name in names:
+        value = ad.get(name)
+        text = str(value) if isinstance(value, ExprTree) else value
+        if isinstance(text, str) and len(text) > TEXT_LETTERS_MAX:
+            yield name, len(text)
 
 
 def _bounded(kept: dict[str, frozenset[str]]) -> None:
