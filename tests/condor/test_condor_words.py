@@ -163,6 +163,9 @@ DYNAMIC = {"PartitionableSlot": False, "DynamicSlot": True, "Cpus": 2}
         ([slot_ad(LastHeardFrom=-(10**12))], {"left_s": 3100}),
         ([slot_ad(Cpus=-4, Memory=float("nan"), Disk="1", GPUs=True)], {"free": [0, 0, 0, 0]}),
         ([slot_ad(GlidepathJobsRun=-1, GlidepathJobsFailed=10**30)], {"jobs_run": 0}),
+        ([slot_ad(GlidepathPilot=None, K8SPodName="gp-1")], {}),
+        ([slot_ad(K8SPodName="gp-2")], {}),
+        ([slot_ad(GlidepathStopTime=None, GLIDEIN_ToRetire=2000)], {"left_s": 900}),
     ],
 )
 def test_the_ads_of_a_pilot_are_one_row(ads: list[dict[str, Any]], expected: dict[str, Any]) -> None:
@@ -179,6 +182,7 @@ def test_the_ads_of_a_pilot_are_one_row(ads: list[dict[str, Any]], expected: dic
         {"GlidepathPilot": "gp-1\ngp-2"},
         {"GlidepathPilot": 7},
         {"GlidepathPilot": "x" * 300},
+        {"GlidepathPilot": None, "K8SPodName": "gp-1", "AuthenticatedIdentity": "ann@bed"},
     ],
 )
 def test_an_ad_of_another_identity_is_ignored_and_counted(forged: dict[str, Any]) -> None:

@@ -237,19 +237,24 @@ def test_a_silent_schedd_ends_in_its_deadline_and_the_other_is_served(daemons: P
 
 
 def test_a_forged_slot_is_ignored_and_counted(daemons: Pool, door: CondorPool) -> None:
+    """Those of images that know nothing of us are known by their pod, by their signer too."""
+    now = int(time.time())
     common = 'MyType = "Machine"\nState = "Unclaimed"\nPartitionableSlot = true\nCpus = 4\nMemory = 8192\n'
-    common += (
-        f"Disk = 2048\nMyCurrentTime = {int(time.time())}\nGlidepathStopTime = {int(time.time()) + 900}\n"
-    )
-    for user, name in (("ann", "slot1@forged"), ("pilot", "slot1@ours")):
-        token = daemons.token(
-            f"{'glidepath-x' if user == 'pilot' else 'pilot-y'}@bed.example", ("ADVERTISE_STARTD",)
-        )
-        folder = daemons.home("pilot") / user
+    common += f"Disk = 2048\nMyCurrentTime = {now}\n"
+    ours, forged = "glidepath-x@bed.example", "pilot-y@bed.example"
+    said = {
+        "forged": (forged, f'GlidepathPilot = "gp-ann"\nGlidepathStopTime = {now + 900}\n'),
+        "ours": (ours, f'GlidepathPilot = "gp-pilot"\nGlidepathStopTime = {now + 900}\n'),
+        "pod": (ours, f'K8SPodName = "gp-pod"\nGLIDEIN_ToRetire = {now + 900}\n'),
+        "pod-forged": (forged, 'K8SPodName = "gp-ann"\n'),
+        "pod-of-others": (forged, 'K8SPodName = "prp-wn-7"\n'),
+    }
+    for name, (identity, lines) in said.items():
+        folder = daemons.home("pilot") / name
         folder.mkdir(exist_ok=True)
-        (folder / "token").write_text(token)
+        (folder / "token").write_text(daemons.token(identity, ("ADVERTISE_STARTD",)))
         (folder / "token").chmod(0o600)
-        (folder / "ad").write_text(f'{common}Name = "{name}"\nGlidepathPilot = "gp-{user}"\n')
+        (folder / "ad").write_text(f'{common}Name = "slot1@{name}"\n{lines}')
         daemons.run("chown", "-R", "pilot:pilot", str(folder)).must("chown")
         done = daemons.run(
             *(
@@ -263,7 +268,9 @@ def test_a_forged_slot_is_ignored_and_counted(daemons: Pool, door: CondorPool) -
         assert done.code == 0, done.err + done.out
     seen = door.slots(now=NOW)
     assert [(slot.pilot, slot.free, slot.claims) for slot in seen.slots] == [
-        ("gp-pilot", Resources(4000, 8192, 2), 0)
+        ("gp-pilot", Resources(4000, 8192, 2), 0),
+        ("gp-pod", Resources(4000, 8192, 2), 0),
     ]
-    assert NOW + 800 < (seen.slots[0].ends_at or 0) <= NOW + 900
-    assert seen.foreign == 1
+    for slot in seen.slots:
+        assert NOW + 800 < (slot.ends_at or 0) <= NOW + 900
+    assert seen.foreign == 2

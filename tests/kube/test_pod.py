@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from glidepath.condor.binding import ClassAd
 from glidepath.core.quantity import Resources
-from glidepath.kube.intent import INTENT, OWNER, SETTINGS, intent_of
+from glidepath.kube.intent import ATTRIBUTES, INTENT, OWNER, SETTINGS, intent_of
 from glidepath.kube.pod import secret_name, secret_of
 from glidepath.kube.presets import PRESETS
 from glidepath.kube.settings import SET_BY_PRESET, TOKEN_FOLDERS
@@ -340,6 +341,8 @@ def test_the_osg_container_gets_what_it_cannot_do_without() -> None:
         "defaultMode": 0o440,
         "items": [{"key": "pool.token", "path": "flock.opensciencegrid.org"}],
     }
+    written = found["metadata"]["annotations"][ATTRIBUTES]
+    assert ClassAd(f"[{written.replace(chr(10), ';')}]")["GlidepathPilot"] == "gp-1"
     ours = pod(preset="osg", env={"GLIDEIN_Site": "S", "GLIDEIN_ResourceName": "R", "POOL": "prod-ospool"})
     assert {"GLIDEIN_Site": "S", "GLIDEIN_ResourceName": "R", "POOL": "prod-ospool"}.items() <= env(
         ours

@@ -13,9 +13,12 @@ from typing import Any
 from glidepath.condor.trust import fits
 from glidepath.core.units import CPU_MILLI_MAX, DURATION_S_MAX, SIZE_MIB_MAX
 
-CONSTRAINT = "GlidepathPilot isnt undefined"
+# Images of the PRP provisioner name the pod and nothing of ours; pods of ours are called after their pilots.
+POD_PREFIX = "gp-"
+CONSTRAINT = f'GlidepathPilot isnt undefined || substr(K8SPodName, 0, {len(POD_PREFIX)}) is "{POD_PREFIX}"'
 NAMES = (
     *("Name", "GlidepathPilot", "GlidepathStopTime", "GlidepathJobsRun", "GlidepathJobsFailed"),
+    *("K8SPodName", "GLIDEIN_ToRetire"),
     *("GlidepathHealthy", "AuthenticatedIdentity", "SlotType", "PartitionableSlot", "DynamicSlot"),
     *("State", "Activity", "Draining", "Cpus", "Memory", "Disk", "GPUs", "NumDynamicSlots"),
     *("MyCurrentTime", "LastHeardFrom"),
@@ -36,7 +39,7 @@ def pilot_rows(ads: Iterable[SlotLike], *, identity: str, wall_s: float) -> tupl
     rows: dict[str, Table] = {}
     foreign = 0
     for ad in ads:
-        pilot, signer = ad.get("GlidepathPilot"), ad.get("AuthenticatedIdentity")
+        pilot, signer = ad.get("GlidepathPilot") or ad.get("K8SPodName"), ad.get("AuthenticatedIdentity")
         named = isinstance(pilot, str) and PILOT.fullmatch(pilot) is not None
         if not named or not isinstance(signer, str) or not fits(identity, signer):
             foreign += 1
@@ -83,7 +86,9 @@ def _added(row: Table, ad: SlotLike, wall_s: float) -> None:
 
 def _left_s(ad: SlotLike, wall_s: float) -> int | None:
     """Life left by the pilot's own clock when it wrote the ad, less the age of the ad by ours."""
-    stop, written, heard = (ad.get(name) for name in ("GlidepathStopTime", "MyCurrentTime", "LastHeardFrom"))
+    # When the OSG pilot container takes no new jobs any more is as good.
+    stop = ad.get("GlidepathStopTime") or ad.get("GLIDEIN_ToRetire")
+    written, heard = ad.get("MyCurrentTime"), ad.get("LastHeardFrom")
     if type(stop) is not int or type(written) is not int:
         return None
     age_s = min(AD_S_MAX, max(0, int(wall_s) - heard)) if type(heard) is int else 0

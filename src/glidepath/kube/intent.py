@@ -21,6 +21,7 @@ from glidepath.kube.settings import PREFIX
 
 SITE, PILOT, POOL, OFFER = f"{PREFIX}site", f"{PREFIX}pilot", f"{PREFIX}pool", f"{PREFIX}offer"
 COMMUNITY, SHAPE = f"{PREFIX}community", f"{PREFIX}shape"
+ATTRIBUTES = f"{PREFIX}attributes"
 INTENT, OWNER, DRAIN, SETTINGS = f"{PREFIX}intent", f"{PREFIX}owner", f"{PREFIX}drain", f"{PREFIX}settings"
 
 # A name of a pod becomes the name of its host, which may have no more letters.

@@ -14,7 +14,7 @@ from typing import Any
 from glidepath.core.provision.pilot import PilotSpec
 from glidepath.core.quantity import NodeName
 from glidepath.kube import presets
-from glidepath.kube.intent import DRAIN, SETTINGS, annotations_of, labels_of, node_named
+from glidepath.kube.intent import ATTRIBUTES, DRAIN, SETTINGS, annotations_of, labels_of, node_named
 from glidepath.kube.settings import (
     NEVER_SET,
     SHM,
@@ -47,6 +47,8 @@ def pod_of(spec: PilotSpec, settings: PodSettings, *, community: str = "", names
     written = {**settings.annotations, **annotations_of(spec)}
     if told.settings:
         written[SETTINGS] = json.dumps(dict(told.settings), sort_keys=True)
+    if told.attributes:
+        written[ATTRIBUTES] = told.attributes
     mounts, volumes = _volumes(spec, settings, told)
     container: Object = {
         "name": CONTAINER,
@@ -263,11 +265,10 @@ def _volumes(spec: PilotSpec, settings: PodSettings, told: presets.Told) -> tupl
     if settings.shm:
         add("shm", SHM, {"emptyDir": {"medium": "Memory", "sizeLimit": f"{settings.shm}Mi"}})
     if told.settings:
-        rows = [
-            {"path": file, "fieldRef": {"fieldPath": f"metadata.annotations['{key}']"}}
-            for file, key in (("settings.json", SETTINGS), ("drain", DRAIN))
-        ]
-        add("told", presets.TOLD, {"downwardAPI": {"items": rows}}, readOnly=True)
+        add("told", presets.TOLD, _written({"settings.json": SETTINGS, "drain": DRAIN}), readOnly=True)
+    if told.attributes:
+        file = posixpath.basename(presets.OSG_ATTRIBUTES)
+        add("told", presets.OSG_ATTRIBUTES, _written({file: ATTRIBUTES}), readOnly=True, subPath=file)
     if source := _token(spec, settings, told):
         add("tokens", TOKEN_FOLDERS[settings.preset], source, readOnly=True)
     for number, claim in enumerate(settings.claims):
@@ -284,6 +285,15 @@ def _volumes(spec: PilotSpec, settings: PodSettings, told: presets.Told) -> tupl
         source = {"secret": {"secretName": each.name, "defaultMode": SECRET_MODE}}
         add(f"secret-{number}", each.path, source, readOnly=True, **mount)
     return mounts, volumes
+
+
+def _written(files: Mapping[str, str]) -> Object:
+    """Annotations of the pod as files in it."""
+    rows = [
+        {"path": file, "fieldRef": {"fieldPath": f"metadata.annotations['{key}']"}}
+        for file, key in files.items()
+    ]
+    return {"downwardAPI": {"items": rows}}
 
 
 def _token(spec: PilotSpec, settings: PodSettings, told: presets.Told) -> Object:

@@ -5,6 +5,7 @@ A specification and the settings of its pod come in; arguments, variables, label
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -18,6 +19,8 @@ RETIREMENT_H = 1  # of those in which the OSG pilot container takes nothing new;
 # What jobs that ask for less are taken to want: the images then demand this very number, which is no whole
 # number of MiB.
 PRP_DISK_KIB = 8_000_000
+# Where the OSG pilot container, and all that is built on it, reads what else its slots shall say.
+OSG_ATTRIBUTES = "/etc/osg/extra-attributes.cfg"
 OSG_TOKEN = "flock.opensciencegrid.org"
 PRP_TOKEN = "prp-wn.token"
 
@@ -30,6 +33,7 @@ class Told:
     fields: Mapping[str, str] = field(default_factory=dict)  # variables that the cluster fills in
     labels: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)  # for our own pilot, as a file
+    attributes: str = ""  # for the slots of other images, as a file at OSG_ATTRIBUTES
     scratch: tuple[tuple[str, str], ...] = (("tmp", "/tmp"),)
     token_file: str = ""  # name under which the image looks for its token; empty: any will do
     lives_s: int = 0  # where an image cannot keep to a shorter lifetime
@@ -75,6 +79,7 @@ def osg(spec: PilotSpec, settings: PodSettings, namespace: str) -> Told:
             # Untold, it would join the OSPool, whoever had asked for it.
             **({"POOL": collector} if collector else {}),
         },
+        attributes=_attributes(spec),
         scratch=(("pilot", "/pilot"), ("tmp", "/tmp")),
         token_file=OSG_TOKEN,
         lives_s=_lives_s(hours),
@@ -119,9 +124,16 @@ def prp(spec: PilotSpec, settings: PodSettings, namespace: str) -> Told:
             "PodMemory": str(size.memory_mib),
             "PodDisk": disk_kib,
         },
+        attributes=_attributes(spec),
         token_file=PRP_TOKEN,
         lives_s=_lives_s(hours),
     )
+
+
+def _attributes(spec: PilotSpec) -> str:
+    """By which the pool's slots are known as this pilot's; a text of ClassAds is quoted as one of JSON."""
+    said = {"GlidepathPilot": spec.name, "GlidepathSite": spec.site, "GlidepathOffer": spec.offer}
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in said.items())
 
 
 def _cpus(spec: PilotSpec) -> str:
