@@ -91,11 +91,11 @@ def bring_image(cluster: Cluster, folder: Path) -> None:
         (tree / "bin/sh").chmod(0o755)
         for name in ("sleep", "echo"):
             (tree / "bin" / name).symlink_to("sh")
-        (tree / "pilot").write_text(PILOT)
-        (tree / "pilot").chmod(0o755)
+        (tree / "bin/pilot").write_text(PILOT)
+        (tree / "bin/pilot").chmod(0o755)
         for name in ("tmp", "work", "etc/glidepath", "dev", "proc", "sys"):
             (tree / name).mkdir(parents=True)
-        cluster.import_image(tree, IMAGE, entry=["/pilot"])
+        cluster.import_image(tree, IMAGE, entry=["/bin/pilot"])
         _brought.add(cluster.folder)
 
 

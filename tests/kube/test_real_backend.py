@@ -146,6 +146,16 @@ def test_the_token_is_in_a_secret_of_the_pod_and_nowhere_else(world: World) -> N
     assert secret["metadata"]["ownerReferences"][0]["kind"] == "Pod"
 
 
+@pytest.mark.parametrize("world", [{"preset": "osg"}, {"preset": "prp"}], indirect=True)
+def test_another_image_finds_the_name_of_its_pilot_where_it_looks_for_more_attributes(world: World) -> None:
+    world.backend.submit(world.spec("gp-1"))
+    world.comes_to("gp-1", SiteState.RUNNING)
+    read = "while read line; do echo $line; done </etc/osg/extra-attributes.cfg"
+    words = ("exec", "gp-1", "--namespace", world.namespace, "--", "/bin/sh", "-c", read)
+    said = world.cluster.kubectl(*words).must("kubectl").out
+    assert said.splitlines()[0] == 'GlidepathPilot = "gp-1"'
+
+
 def test_a_pod_that_no_node_can_hold_waits_with_the_schedulers_words(world: World) -> None:
     world.backend.submit(world.spec("gp-1", size=Resources(64_000_000, 32, 16)))
     pilot = world.comes_to("gp-1", SiteState.PENDING, "Insufficient cpu")
