@@ -83,6 +83,11 @@ def test_the_whole_configuration(name: str, made: Values) -> None:
     assert config_text(made) == (GOLDEN / name).read_text()
 
 
+def test_without_the_program_that_knows_the_processes_of_jobs_htcondor_looks_for_them_itself() -> None:
+    lines = config_text(values(procd=False)).splitlines()
+    assert [line for line in lines if line.startswith("USE_PROCD")] == ["USE_PROCD = False"]
+
+
 def test_what_changes_while_it_lives() -> None:
     assert (
         state_text(draining=False, retirement_s=900)

@@ -93,7 +93,8 @@ def test_told_to_stop_at_once_it_is_gone_before_it_would_be_killed_and_the_job_w
 
 
 def test_when_its_lifetime_is_over_a_job_has_the_grace_and_no_more(world: PilotWorld) -> None:
-    job = world.submit("sleep 600")
+    # A process that takes its time to end and outlives its parent: HTCondor must not stumble over it.
+    job = world.submit("mkfifo full; exec 3<>full; dd if=/dev/zero of=full bs=200M; true")
     world.start("p1", "--lifetime-s", "15", settings={"GLIDEPATH_GRACE_S": "2"})
     world.running(job)
     summary = world.ended("p1")

@@ -76,6 +76,7 @@ class Values(NamedTuple):
     condor_ids: str = ""  # as root: the user that HTCondor is where it need not be root
     environ: Mapping[str, str] = {}
     containers: str = ""  # the program that starts them, where there is one
+    procd: bool = True  # whether there is HTCondor's program that knows which processes are a job's
 
 
 def one_of(attribute: str, patterns: Sequence[str]) -> str:
@@ -279,7 +280,9 @@ def life(values: Values) -> List[str]:
 
 def users(values: Values) -> List[str]:
     if not values.condor_ids:
-        return ["USE_PROCD = False"]
+        # A starter that has to find a job's processes by itself can crash over one that is just ending. The
+        # pool then takes the job for running until its lease is over, which is forty minutes as a rule.
+        return ["USE_PROCD = %s" % values.procd]
     return [
         "CONDOR_IDS = %s" % values.condor_ids,
         "USE_PROCD = True",

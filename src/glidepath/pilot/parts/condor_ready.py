@@ -282,6 +282,7 @@ def prepare_in(args: argparse.Namespace, settings: Settings, local: str, execute
         condor_ids=ids,
         environ=outer,
         containers=container_program(path),
+        procd=os.path.exists(os.path.join(tree.sbin, "condor_procd")),
     )
     place = Ready(values, args.folder, environ, began + lifetime_s)
     write(os.path.join(local, "condor_config"), config_text(values), 0o644)
