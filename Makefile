@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
+# What measurements compare glidepath with lives apart from it.
+BENCH  := .venv-bench
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint types unit real bed bench lock docs soak mutants clean
@@ -45,16 +47,24 @@ soak: $(STAMP) ## long randomised runs
 mutants: $(STAMP) ## plant mistakes into the core; every one must be noticed by a test
 	@$(BIN)/python -m tests.mutants
 
-bench: $(STAMP) ## every measurement of bench/README.md
+$(BENCH)/.ready: requirements/bench.lock
+	@echo "setting up $(BENCH) (once; less than a minute)"
+	@$(PYTHON) -m venv --clear $(BENCH)
+	@$(BENCH)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.lock
+	@touch $@
+
+bench: $(STAMP) $(BENCH)/.ready ## every measurement of bench/README.md
 	@$(BIN)/python -m bench
 
 docs: $(STAMP) ## regenerate docs/reference
 	@$(BIN)/glidepath config reference > docs/reference/configuration.md
 	@$(BIN)/python -m glidepath.cli.reference > docs/reference/commands.md
 
-lock: ## renew requirements/dev.lock (names, versions and hashes; no addresses)
+lock: ## renew the locks of requirements/ (names, versions and hashes; no addresses)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --extra postgresql --extra plots --extra htcondor --extra kubernetes pyproject.toml requirements/dev.in -o requirements/dev.lock
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  requirements/bench.in -o requirements/bench.lock
 
 clean: ## remove what `make` made
-	rm -rf $(VENV) .run .hypothesis .mypy_cache .ruff_cache .pytest_cache bench/out
+	rm -rf $(VENV) $(BENCH) .run .hypothesis .mypy_cache .ruff_cache .pytest_cache bench/out

@@ -6,7 +6,7 @@ an `Outcome`. Every call ends within `limit_s`, and nothing is opened, read or s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -65,7 +65,8 @@ class Pool(Protocol):
     def secrets(self, name: PilotName, *, lifetime_s: int) -> tuple[tuple[str, str], ...]:
         """What this pilot needs and nobody else may read: file names and contents.
 
-        Raises where there is none that would last: a pilot that could not join is not started.
+        Raises where there is none that would last: a pilot that could not join is not started. Not asked
+        where the site is `Furnished`.
         """
         ...
 
@@ -106,8 +107,9 @@ class Finding:
 class Checked(Protocol):
     """A pool that can be looked over for `glidepath doctor`; it changes nothing."""
 
-    def checkup(self, neighbours: tuple[str, ...]) -> tuple[Finding, ...]:
-        """What was found between here and the pool; `neighbours` are names that a misspelt one may mean."""
+    def checkup(self, neighbours: tuple[str, ...], *, furnished: bool = False) -> tuple[Finding, ...]:
+        """What was found between here and the pool; `neighbours` are names that a misspelt one may mean,
+        `furnished` says that every site has a token for its pilots, so that the pool need not make any."""
         ...
 
     def close(self) -> None: ...
@@ -154,6 +156,15 @@ class Backend(Protocol):
         ...
 
 
+@runtime_checkable
+class Furnished(Protocol):
+    """A backend whose site may have a token for the pool already; then none is made, or carried there."""
+
+    def furnished(self, offer: OfferKey) -> bool:
+        """Whether pilots of this offer find their token at the site."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where this glidepath keeps its things: doors that need a folder or the store find them here."""
@@ -162,6 +173,7 @@ class Place:
     store_url: str
     partitions: tuple[tuple[str, PoolName], ...] = ()  # of the job store, and the pool that takes from each
     terms: Mapping[OfferKey, OfferTerms] = field(default_factory=dict)  # whom each offer serves
+    ours: Callable[[], bool] = lambda: True  # is this process still the owner of the store?
 
 
 class BackendKind(Protocol):

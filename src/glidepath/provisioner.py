@@ -44,12 +44,13 @@ from glidepath.core.provision.pressure import Policy
 from glidepath.core.provision.remember import remember
 from glidepath.core.provision.sight import Pause, SiteListing, Snapshot, Window
 from glidepath.core.quantity import Instant, PilotName, PoolName, SiteName, SourceName
-from glidepath.ports import WORLD_ERRORS, Backend, Clock, DemandSource, Pool
+from glidepath.ports import WORLD_ERRORS, Backend, Clock, DemandSource, Furnished, Pool
 
 # A site that says no so often in one cycle has been understood; the rest of the batch is not tried.
 REFUSALS_MAX = 3
 # What was decided longer ago than this is not carried out any more; the next look decides anew.
 AGAIN_S_MAX = 300
+NOT_OURS = "another glidepath owns the store now"
 # Stands for the sources of a pool that has not named any yet.
 UNNAMED = SourceName("?")
 
@@ -224,7 +225,7 @@ class SiteActs:
         if time.monotonic() > self.deadline:
             return NotTried("the cycle's time was up")
         if not self.shell.doors.ours():
-            return NotTried("another glidepath owns the store now")
+            return NotTried(NOT_OURS)
         if verb == "submit" and self.refusals >= REFUSALS_MAX:
             return NotTried(f"the site refused {REFUSALS_MAX} others")
         return None
@@ -269,9 +270,12 @@ class SiteActs:
             return NotTried(f"there is no pool `{submit.pool}` to join")
         try:
             join = pool.join(submit.offer)
-            secrets = pool.secrets(name, lifetime_s=submit.lifetime_s)
+            there = isinstance(backend, Furnished) and backend.furnished(submit.offer)
+            secrets = () if there else pool.secrets(name, lifetime_s=submit.lifetime_s)
         except WORLD_ERRORS as error:
             return NotTried(f"the pool cannot be joined: {str(error) or type(error).__name__}")
+        if not self.shell.doors.ours():
+            return NotTried(NOT_OURS)  # A token may take seconds to make.
         return backend.submit(
             PilotSpec(
                 name=name,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from glidepath.assembly import doors_of, memory_after
 from glidepath.clock import SteadyClock
@@ -46,6 +47,12 @@ PRUNE_EVERY_CYCLES = 100
 STOP_S_MAX = 10.0
 BURY_S_MAX = 3.0
 JOBS_SHOWN = 40
+# What a turn of the loop may take besides its reads and acts: deciding, a slow store, a slow terminal.
+TURN_S_MAX = 120.0
+
+
+class Beating(Protocol):
+    def __call__(self, doing: str, within_s: float) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,7 @@ class Controllers:
     clock: SteadyClock
     memory: Memory
     last: Entry | None = None  # the newest cycle of an earlier life
+    beat: Beating = lambda doing, within_s: None  # says that the loop turns
 
     def __post_init__(self) -> None:
         self.woken = threading.Event()
@@ -156,6 +164,7 @@ class Controllers:
     def run(self) -> int:
         self.status.start()
         try:
+            self.beat("taking up what the last one left", self._cycle_s_max())
             self._serve_pools()
             self._recover()
             self.watch.start()
@@ -218,10 +227,17 @@ class Controllers:
     def _loop(self) -> None:
         while not self.signals.count and not self.lease.lost:
             started = time.monotonic()
+            self.beat(f"cycle {self.memory.cycle + 1}", self._cycle_s_max())
             cycle = self._cycle()
             if self.options.until_idle and self._idle(cycle):
                 return
             self._wait(started, cycle.plan.wake_after_s)
+
+    def _cycle_s_max(self) -> float:
+        """Sources are named, read, and acted on, each within its own limit."""
+        doors = self.provisioner.doors
+        call_s = max((backend.limit_s for backend in doors.backends.values()), default=0.0)
+        return 2 * doors.read_s_max + doors.act_s_max + call_s + TURN_S_MAX
 
     def _cycle(self) -> Cycle[Snapshot, Memory, PilotAction]:
         self.woken.clear()
@@ -290,6 +306,7 @@ class Controllers:
         look_at = 0.0
         while not self.signals.count and not self.lease.lost:
             now = time.monotonic()
+            self.beat("waiting for the next cycle", TURN_S_MAX)
             if now >= deadline or (self.woken.is_set() and now >= earliest):
                 return
             if self.watcher is not None and now >= look_at:
@@ -353,6 +370,7 @@ class Controllers:
     def _end(self) -> None:
         """No more asking; pilots of sites that are told so end now, and their jobs go back to the queue."""
         self.provisioner.doors.stopping = True
+        self.beat("ending", 3 * STOP_S_MAX + self._cycle_s_max())
         if self.difference is not None:
             for line in self.difference.summary():
                 self.view.say(line)

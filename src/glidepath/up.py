@@ -21,16 +21,21 @@ from glidepath.machine import machine
 from glidepath.plugins import PluginError
 from glidepath.ports import Place
 from glidepath.provisioner import Provisioner
+from glidepath.pulse import Pulse
 from glidepath.running import Controllers, Signals, UpOptions, sleep_until
-from glidepath.store.engine import Store, StoreError, open_store
+from glidepath.store.engine import Store, StoreError, StoreUnwritable, open_store
 from glidepath.store.jobs import number_on
-from glidepath.store.lease import Held, Taken, take
+from glidepath.store.lease import Held, take
 from glidepath.store.migrations import migrate
 from glidepath.view import View
 
 # A leader that is paused for longer than this loses the store to one that stands by.
 LEASE_S = 30.0
 STAND_BY_S = 5.0
+# An older store is brought up to date in this time, and a server that is not there is told.
+START_S_MAX = 600.0
+# Asking for the lease once more, by a server that takes its time.
+ASK_AGAIN_S_MAX = 120.0
 
 
 def holder() -> str:
@@ -66,17 +71,20 @@ def run(options: UpOptions, view: View) -> int:
 def _run(options: UpOptions, view: View, signals: Signals, closing: ExitStack) -> int:
     settings, found = loaded(options)
     options.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    pulse = _pulse(options, closing)
     pool_url = store_url_of(settings, options.home)
     # A shadow keeps its own journal: it must not touch that of the one it watches.
     url = f"sqlite:///{options.home / 'shadow.db'}" if options.shadow else pool_url
     store = closing.enter_context(open_store(url))
     migrate(store)
     number_on(store, options.home)
-    lease = _owner(store, view, signals)
+    lease = _owner(store, view, signals, pulse)
     if lease is None:
         return 0 if signals.count else 1
     closing.callback(lease.release)
-    journal = Journal(store)
+    if not options.shadow:
+        pulse.start(owner=True)
+    journal = Journal(store, hold=lease.hold)
     last = _last_entry(journal, view)
     clock = SteadyClock(_pool_moment(pool_url) if options.shadow else last.moment if last else None)
     up = Controllers(
@@ -85,15 +93,26 @@ def _run(options: UpOptions, view: View, signals: Signals, closing: ExitStack) -
         signals=signals,
         settings=settings,
         watcher=Watcher(options.config, found) if options.config else None,
-        place=Place(options.home, pool_url, partitions_of(settings)),
+        place=Place(options.home, pool_url, partitions_of(settings), ours=lease.check),
         store=store,
         lease=lease,
         journal=journal,
         clock=clock,
         memory=memory_after(last, clock.now(), cycle=_newest(journal)),
         last=last,
+        beat=pulse.beat,
     )
     return up.run()
+
+
+def _pulse(options: UpOptions, closing: ExitStack) -> Pulse:
+    """Beats from here on; a shadow's is not told, since its home is that of another."""
+    pulse = Pulse(options.home)
+    pulse.beat("opening the store", START_S_MAX)
+    if not options.shadow:
+        closing.callback(pulse.stop)
+        pulse.start()
+    return pulse
 
 
 def _pool_moment(url: str) -> Moment | None:
@@ -126,22 +145,30 @@ def plan_once(options: UpOptions) -> Entry:
         return Entry(plan.cycle, clock.moment(), journal.version, snapshot, memory, rules, plan, None)
 
 
-def _owner(store: Store, view: View, signals: Signals) -> Held | None:
+def _owner(store: Store, view: View, signals: Signals, pulse: Pulse) -> Held | None:
     """The lease of the store. SQLite has one owner and says who; PostgreSQL lets others stand by."""
     told = ""
     while not signals.count:
-        found = take(store, holder(), ttl_s=LEASE_S)
-        if isinstance(found, Held):
-            return found
-        assert isinstance(found, Taken)
-        if store.path is not None:
-            view.say(
-                f"another glidepath owns this store: {found.holder} (`{store.path}`); nothing was started"
-            )
-            return None
-        if found.holder != told:
-            told = found.holder
-            view.say(f"standing by: {found.holder} owns the store")
+        pulse.beat(f"standing by: {told}" if told else "asking for the store", ASK_AGAIN_S_MAX)
+        try:
+            found = take(store, holder(), ttl_s=LEASE_S)
+        except StoreUnwritable as error:
+            if not told:
+                raise
+            # Whoever stands by is needed most when the server has just been away.
+            why = f"{error}"
+        else:
+            if isinstance(found, Held):
+                return found
+            if store.path is not None:
+                view.say(
+                    f"another glidepath owns this store: {found.holder} (`{store.path}`); nothing was started"
+                )
+                return None
+            why = f"{found.holder} owns the store"
+        if why != told:
+            told = why
+            view.say(f"standing by: {why}")
         sleep_until(STAND_BY_S, lambda: bool(signals.count))
     return None
 

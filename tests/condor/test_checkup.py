@@ -104,7 +104,7 @@ class World:
             raise self.granted
         return self.granted
 
-    def findings(self, *neighbours: str) -> list[Finding]:
+    def findings(self, *neighbours: str, furnished: bool = False) -> list[Finding]:
         made = Checkup(
             PoolName("p"),
             self.settings,
@@ -112,6 +112,7 @@ class World:
             self.tokens,
             rights=self.rights,
             neighbours=neighbours,
+            furnished=furnished,
             known=lambda: (),
             wall=lambda: NOW,
         )
@@ -455,6 +456,20 @@ def test_the_reason_why_a_pool_is_unseen_says_where_it_was_looked_for(error: Exc
     with pytest.raises(type(error)) as raised:
         made.sources()
     assert str(raised.value) == said
+
+
+def test_a_token_that_every_site_has_need_not_be_made_but_one_that_is_supplied_is_looked_at(
+    tmp_path: Path,
+) -> None:
+    world = World()
+    world.tokens = Minting(RuntimeError("`condor_token_create`: no such file"))
+    told = {one.name.removeprefix("pool p: "): one.verdict for one in world.findings(furnished=True)}
+    assert (told["pilot token"], "advertise" in told, world.shown) == ("ok", False, [])
+    assert world.bad()["pilot token"][0] == "fail"
+    (tmp_path / "token").write_text(token(exp=NOW - 60))
+    world.tokens = Tokens(PoolName("p"), World(tokens={"file": str(tmp_path / "token")}).settings)
+    told = {one.name.removeprefix("pool p: "): one.verdict for one in world.findings(furnished=True)}
+    assert told["pilot token token"] == "fail"
 
 
 # Offers without disk.

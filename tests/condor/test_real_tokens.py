@@ -13,9 +13,12 @@ from bed.command import Ended
 from bed.parts.condor import Pool
 from tests.bed_pool import nothing_is_left, pool
 
+from glidepath.condor.client import environment
+from glidepath.condor.copies import TokenCopies
 from glidepath.condor.pool import CondorPool
 from glidepath.condor.pool import pool as condor
 from glidepath.condor.tokens import CLOCK_S, RIGHTS, claims_of
+from glidepath.condor.worker import Workers
 from glidepath.config.checks import own_values
 from glidepath.core.quantity import Instant, PilotName, PoolName
 from glidepath.ports import Finding, Place
@@ -251,3 +254,42 @@ def test_one_identity_for_a_whole_pool_is_minted_where_that_is_asked_for(
     finally:
         door.close()
     assert claims_of(text.strip()).identity == f"glidepath-p@{DOMAIN}"
+
+
+def test_a_token_behind_links_is_used_and_so_is_the_next_one(daemons: Pool, tmp_path: Path) -> None:
+    """A Secret as a kubelet mounts it. HTCondor itself takes no notice of it, hence the copies."""
+    secret = tmp_path / "secret"
+    (secret / "..1").mkdir(parents=True)
+    (secret / "..data").symlink_to("..1")
+    (secret / "token").symlink_to("..data/token")
+    (secret / "..1/token").write_text("not a token yet\n")
+    copies = TokenCopies(secret, tmp_path / "home/tokens.d/p")
+    who = f"glidepath-links@{DOMAIN}"
+
+    def child(folder: Path) -> Workers:
+        told = environment(daemons.address, token_folder=str(folder), methods="IDTOKENS")
+        none = str(tmp_path / "none")
+        alone = ("SEC_TOKEN_SYSTEM_DIRECTORY", "SEC_PASSWORD_DIRECTORY", "SEC_TOKEN_POOL_SIGNING_KEY_FILE")
+        told |= {f"_CONDOR_{name}": none for name in alone}
+        return Workers({**told, "_CONDOR_SEC_CLIENT_AUTHENTICATION": "REQUIRED"})
+
+    asking = Workers(environment(daemons.address))
+    located = asking.ask("collector", {"ask": "located", "collector": daemons.address}, limit_s=20)
+    asking.close()
+
+    def granted(workers: Workers) -> str:
+        question = {"ask": "rights", "address": located["address"], "rights": ["ADVERTISE_STARTD"]}
+        return str(workers.ask("collector", question, limit_s=20)["granted"]["ADVERTISE_STARTD"])
+
+    linked, copied = child(secret), child(copies.folder)
+    try:
+        assert (copies.renew(), granted(copied)) == ("", "")
+        (secret / "..2").mkdir()
+        (secret / "..2/token").write_text(daemons.token(who, RIGHTS) + "\n")
+        (secret / "..new").symlink_to("..2")
+        (secret / "..new").replace(secret / "..data")
+        assert (copies.renew(), granted(copied)) == ("", who)
+        assert granted(linked) == ""
+    finally:
+        linked.close()
+        copied.close()

@@ -275,9 +275,11 @@ DRAINED = "`p1` is drained but not proven idle"
         (P.UNKNOWN, slot("p1"), Because.SURPLUS_IDLE, [DRAINED]),
         (P.BUSY, slot("p1", 1), Because.OFFER_GONE, [DRAINED]),
         (P.BUSY, slot("p1", 1), Because.WINDOW_DRAIN, []),
+        (P.BUSY, slot("p1", 1), Because.DRAINED, []),
+        (P.BUSY, slot("p1", 1), Because.PAUSED, [DRAINED]),
     ],
 )
-def test_only_a_pilot_that_is_proven_idle_is_drained_except_for_a_window(
+def test_only_a_pilot_that_is_proven_idle_is_drained_except_for_a_window_or_by_an_operator(
     phase: PilotPhase, heard: Any, because: Because, expected: list[str]
 ) -> None:
     picture = picture_of(snapshot(pilots={"west": (listed("p1"),)}, slots=(slot("p1"),)))

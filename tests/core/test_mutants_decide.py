@@ -273,6 +273,18 @@ FULL: tuple[Fact, ...] = (("live", 1), ("pending", 0), ("asked", 0))
             Reason(Because.PAUSED, (*NOBODY, ("by", "bob"), ("why", "moving"))),
         ),
         (
+            {"demands": (demand(idle=9),), "pauses": (Pause("site:west", "bob", "moving", drain=True),)},
+            {},
+            {},
+            Reason(Because.DRAINED, (*NOBODY, ("by", "bob"), ("why", "moving"))),
+        ),
+        (
+            {"demands": (demand(idle=9),), "pauses": (Pause("offer:west/a", "bob", "", drain=True),)},
+            {},
+            {},
+            Reason(Because.DRAINED, (*NOBODY, ("by", "bob"), ("why", ""))),
+        ),
+        (
             {"demands": (demand(idle=1),), "pilots": {"west": UNSEEN}},
             {"live_max": 0},
             {},

@@ -103,4 +103,4 @@ def test_a_type_that_cannot_be_kept_is_a_bug_and_is_said_at_once() -> None:
 
 
 def test_generic_values_take_the_type_that_they_were_given() -> None:
-    assert encode(Seen[Pause], Seen(Instant(3), Pause("site:west"))) == [3, ["site:west", "", ""]]
+    assert encode(Seen[Pause], Seen(Instant(3), Pause("site:west"))) == [3, ["site:west", "", "", False]]

@@ -390,6 +390,14 @@ def test_a_pause_holds_until_it_is_taken_back(store: Store) -> None:
     assert journal.pauses() == (Pause("offer:west/big", "bob", ""),)
 
 
+def test_a_pause_drains_while_the_last_word_says_so(store: Store) -> None:
+    journal = Journal(store)
+    journal.pause("site:west", "alice", "too hot", drain=True)
+    assert journal.pauses() == (Pause("site:west", "alice", "too hot", drain=True),)
+    journal.pause("site:west", "bob", "it may stay")
+    assert journal.pauses() == (Pause("site:west", "bob", "it may stay"),)
+
+
 def test_rollups_hold_lows_highs_and_totals_across_a_restart(store: Store) -> None:
     for number, idle, tracks in [(1, 7, ()), (2, 3, (a_track("a"),)), (3, 5, (a_track("a"), a_track("b")))]:
         moment = a_moment(number, wall_s=7200.0 + 25 * number)

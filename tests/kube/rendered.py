@@ -50,12 +50,12 @@ def kubectl_words() -> tuple[str, ...]:
     return (str(kube_build.piece(place(), "servers", part.table) / "kube"), "kubectl")
 
 
-def helm(*words: str, kubeconfig: Path | None = None) -> Ended:
+def helm(*words: str, kubeconfig: Path | None = None, limit_s: float = TOOL_S_MAX) -> Ended:
     access = {"KUBECONFIG": str(kubeconfig)} if kubeconfig else {}
     # It keeps what it learns of a cluster in its home.
     with tempfile.TemporaryDirectory() as home:
         environ = {"HOME": home, "PATH": os.environ["PATH"], **access}
-        return run([str(helm_program()), *words], limit_s=TOOL_S_MAX, environ=environ)
+        return run([str(helm_program()), *words], limit_s=limit_s, environ=environ)
 
 
 def values(*set_: str, config: str = "") -> list[str]:

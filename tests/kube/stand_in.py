@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,7 +33,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     length: int | None = None  # what is claimed; the true one where it is None
     wait_s: float = 0.0  # before anything is said
-    chunks: tuple[bytes, ...] | None = None  # sent one by one instead of the body, with their lengths
+    chunks: Iterable[bytes] | None = None  # sent one by one instead of the body, with their lengths
     bare: bool = False  # neither length nor chunks: the answer ends with the connection
     pause_s: float = 0.0  # between chunks
     end: str = "well"  # or "cut": closed without an ending; "silent": nothing more; "drip": drops for ever
@@ -62,6 +62,7 @@ class StandIn(ThreadingHTTPServer):
         if context is not None:
             self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.answers: dict[str, list[Answer]] = {}
+        self.rules: dict[str, Callable[[Asked], Answer]] = {}
         self.asked: list[Asked] = []
         self.lock = threading.Lock()
         self.over = threading.Event()
@@ -73,10 +74,17 @@ class StandIn(ThreadingHTTPServer):
     def say(self, path: str, *answers: Answer) -> None:
         self.answers[path] = list(answers)
 
+    def rule(self, path: str, answer: Callable[[Asked], Answer]) -> None:
+        """An answer that depends on what was asked."""
+        self.rules[path] = answer
+
     def next_answer(self, asked: Asked) -> Answer:
         with self.lock:
             self.asked.append(asked)
-            left = self.answers.get(asked.path.partition("?")[0], [Answer(status=404)])
+            path = asked.path.partition("?")[0]
+            if path in self.rules:
+                return self.rules[path](asked)
+            left = self.answers.get(path, [Answer(status=404)])
             return left.pop(0) if len(left) > 1 else left[0]
 
     def finish_request(self, request: Any, client_address: Any) -> None:
@@ -86,6 +94,7 @@ class StandIn(ThreadingHTTPServer):
 
 class _Told(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: StandIn
 
     def log_message(self, *_: object) -> None:

@@ -12,6 +12,7 @@ import re
 import runpy
 import sqlite3
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,12 @@ from bed.machine import Machine
 from bed.parts.helm import Helm
 from bed.place import Place
 
+from glidepath.cli.drain import DrainSite
+from glidepath.cli.parser import parsed
 from glidepath.config import load
 from glidepath.kube.checkup import NEEDED
 from glidepath.kube.intent import SITE
+from glidepath.pulse import Pulse
 from kube.pod_security import restricted
 from kube.rendered import (
     BASE,
@@ -111,8 +115,10 @@ def test_secrets_are_created_only_where_that_was_asked_for_and_never_read() -> N
 def test_nobody_gets_the_token_of_the_account_who_does_not_need_it() -> None:
     made = chart(*USUAL)
     assert made["ServiceAccount/glidepath"]["automountServiceAccountToken"] is False
-    talks = {name: pod["spec"]["automountServiceAccountToken"] for name, pod in pods(made).items()}
-    assert talks == {"Deployment/glidepath": True, "Job/glidepath-drain": True}
+    for more, hook in (((), False), (("home.kind=memory",), True)):
+        made = pods(chart(*USUAL, *more))
+        talks = {name: pod["spec"]["automountServiceAccountToken"] for name, pod in made.items()}
+        assert talks == {"Deployment/glidepath": True, "Job/glidepath-drain": hook}
 
 
 def test_a_policy_lets_nobody_in_and_out_only_to_what_is_needed() -> None:
@@ -195,21 +201,28 @@ disk = "1GiB"
     ("set_", "config", "closed"),
     [
         (USUAL, "", False),
+        ((*USUAL, "home.kind=memory"), "", False),
         (POSTGRES, "", False),
         ((*USUAL, "pool.readTokenSecret=read", "pool.trustDomain=example.org", "site.name=west"), "", False),
         ((*USUAL, "offers.gpu.cpus=0.5", "offers.gpu.memory=8GiB", "offers.gpu.disk=1TiB"), "", False),
         ((*USUAL, "offers.worker.pilotsMax=7", "offers.worker.gpus=2"), "", False),
         ((*USUAL, "draining=true"), "", True),
+        ((*USUAL, "draining=true", "home.kind=memory"), "", True),
         (("drain.sites={west}",), WHOLE, False),
+        (("drain.sites={west}", "home.kind=memory"), WHOLE, False),
         (("drain.sites={west}", "draining=true"), WHOLE, True),
     ],
 )
 def test_the_configuration_is_one_that_glidepath_takes(
     set_: tuple[str, ...], config: str, closed: bool, tmp_path: Path
 ) -> None:
-    """Both of them: that which is in force, and that with which the chart is removed."""
+    """That in force, and that with which the chart is removed where nothing else leads to the store."""
     made = chart(*set_, config=config)
-    for name, shut in (("glidepath", closed), ("glidepath-drain", True)):
+    names = {"glidepath": closed, "glidepath-drain": True}
+    assert ("ConfigMap/glidepath-drain" in made) is ("home.kind=memory" in set_)
+    for name, shut in names.items():
+        if f"ConfigMap/{name}" not in made:
+            continue
         file = tmp_path / f"{name}.toml"
         file.write_text(toml(made, name), encoding="utf-8")
         [site] = load(file).settings.sites.values()
@@ -282,6 +295,9 @@ def test_the_schema_is_one_and_lets_nothing_through_unseen() -> None:
 # Probes.
 
 
+ALIVE = ("startupProbe", "livenessProbe")
+
+
 def probe(name: str, environ: dict[str, str]) -> int:
     [container] = kustomized(BASE)["Deployment/glidepath"]["spec"]["template"]["spec"]["containers"]
     words = container[name]["exec"]["command"]
@@ -291,21 +307,74 @@ def probe(name: str, environ: dict[str, str]) -> int:
 def test_probes_tell_a_cycle_that_is_overdue_from_one_that_is_young(tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environ = {"PATH": path, "HOME": str(tmp_path), "GLIDEPATH_HOME": str(tmp_path / "home")}
-    # Before the first cycle it is not ready, and that is no reason to start it anew.
-    assert (probe("readinessProbe", environ) != 0, probe("livenessProbe", environ)) == (True, 0)
+    assert probe("readinessProbe", environ) != 0
     run(["glidepath", "up", "--plain", "--until-idle"], limit_s=TOOL_S_MAX, environ=environ).must("no cycle")
-    assert (probe("readinessProbe", environ), probe("livenessProbe", environ)) == (0, 0)
+    assert probe("readinessProbe", environ) == 0
     with sqlite3.connect(tmp_path / "home/glidepath.db") as store:
         store.execute("UPDATE cycles SET wall_s = wall_s - 3600")
     store.close()
-    assert (probe("readinessProbe", environ), probe("livenessProbe", environ)) == (3, 1)
+    assert probe("readinessProbe", environ) == 3
+
+
+def test_probes_tell_a_loop_that_turns_from_one_that_hangs_whatever_its_store_says() -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with tempfile.TemporaryDirectory(prefix="gp-") as home:
+        environ = {"PATH": path, "HOME": home, "GLIDEPATH_HOME": home}
+        at_s = [0.0]
+        pulse = Pulse(Path(home), steady=lambda: at_s[0])
+        assert [probe(name, environ) for name in ALIVE] == [1, 1]
+        pulse.start()
+        pulse.beat("cycle 1", 60)
+        assert [probe(name, environ) for name in ALIVE] == [0, 0]
+        at_s[0] = 61.0
+        assert [probe(name, environ) for name in ALIVE] == [1, 1]
+        pulse.stop()
 
 
 # Removing it.
 
 
-def test_the_hook_closes_the_sites_by_a_file_that_takes_the_place_of_the_other() -> None:
-    made = chart(*USUAL)
+HOME = {"name": "home", "persistentVolumeClaim": {"claimName": "glidepath"}}
+
+
+@pytest.mark.parametrize(
+    ("set_", "home", "together"), [(USUAL, HOME, True), (POSTGRES, {"name": "home", "emptyDir": {}}, False)]
+)
+def test_the_hook_drains_every_site_through_the_store_of_glidepath(
+    set_: tuple[str, ...], home: Object, together: bool
+) -> None:
+    made = chart(*set_, "drain.secondsMax=90")
+    assert list(hooks(made)) == ["Job/glidepath-drain"]
+    glidepath, hook = (pods(made)[name] for name in ("Deployment/glidepath", "Job/glidepath-drain"))
+    [container], [other] = hook["spec"]["containers"], glidepath["spec"]["containers"]
+    words = container["args"]
+    given = {"names": [], "all": True, "wait": True, "timeout": 90, "why": "the chart is being removed"}
+    parsed_ = parsed("glidepath site drain", DrainSite, words[2:])
+    assert words[:2] == ["site", "drain"]
+    assert {name: parsed_[name] for name in given} == given
+    # It finds the same configuration and the same store, and on SQLite it must run beside its owner.
+    assert (container["env"], container["image"]) == (other["env"], other["image"])
+    assert home in hook["spec"]["volumes"]
+    for name in ("home", "config"):
+        here, there = (
+            [
+                (m["mountPath"], v)
+                for m in c["volumeMounts"]
+                for v in pod["spec"]["volumes"]
+                if m["name"] == name == v["name"]
+            ]
+            for c, pod in ((container, hook), (other, glidepath))
+        )
+        assert here == there
+    labels = {**glidepath["metadata"]["labels"]}
+    affinity = hook["spec"].get("affinity", {}).get("podAffinity", {})
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", [])
+    wanted = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    assert terms == ([wanted] if together else [])
+
+
+def test_the_hook_closes_the_sites_by_a_file_where_no_way_leads_to_the_store() -> None:
+    made = chart(*USUAL, "home.kind=memory")
     told = {name: each["metadata"]["annotations"] for name, each in hooks(made).items()}
     assert list(told) == ["ConfigMap/glidepath-drain", "Job/glidepath-drain"]
     assert {each["helm.sh/hook"] for each in told.values()} == {"pre-delete"}
@@ -321,12 +390,13 @@ def test_the_hook_closes_the_sites_by_a_file_that_takes_the_place_of_the_other()
 
 
 def test_the_hook_waits_for_the_pods_of_the_sites_and_no_others() -> None:
-    made = chart("drain.sites={west,east}", "drain.quietSeconds=7", config=WHOLE)
+    made = chart("drain.sites={west,east}", "drain.quietSeconds=7", "home.kind=memory", config=WHOLE)
     [container] = pods(made)["Job/glidepath-drain"]["spec"]["containers"]
     assert container["args"] == [(CHART / "files/wait.py").read_text(), "west,east", "7", "57600"]
     assert "$(" not in container["args"][0], "Kubernetes would put a variable there"
     assert f'"{SITE}' not in container["args"][0]
-    [draining] = pods(chart(*USUAL, "draining=true"))["Job/glidepath-drain"]["spec"]["containers"]
+    closed = pods(chart(*USUAL, "draining=true", "home.kind=memory"))
+    [draining] = closed["Job/glidepath-drain"]["spec"]["containers"]
     assert draining["args"][1:] == ["glidepath", "0", "57600"]
 
 

@@ -51,7 +51,13 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 def test_a_server_takes_what_chart_and_kustomize_make(cluster: Cluster) -> None:
-    for made in (chart(*USUAL), chart(*POSTGRES, "pool.readTokenSecret=read"), kustomized(EXAMPLE)):
+    in_memory = chart(*USUAL, "home.kind=memory")
+    for made in (
+        chart(*USUAL),
+        in_memory,
+        chart(*POSTGRES, "pool.readTokenSecret=read"),
+        kustomized(EXAMPLE),
+    ):
         for each in made.values():
             each["metadata"]["namespace"] = NAMESPACE
         given = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(made.values())})
@@ -93,7 +99,7 @@ def _ours(cluster: Cluster) -> str:
 
 
 def test_a_running_pod_sees_the_closed_configuration_and_the_open_one_again(cluster: Cluster) -> None:
-    made = chart(*USUAL)
+    made = chart(*USUAL, "home.kind=memory")
     spec = pods(made)["Deployment/glidepath"]["spec"]
     watching = {
         "name": "glidepath",

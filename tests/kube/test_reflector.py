@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glidepath.kube.errors import KubeError
-from glidepath.kube.reflector import REST_S_MIN, Heard, Reflector
+from glidepath.kube.reflector import GOOD_S, REST_S_MIN, Heard, Reflector
 from glidepath.kube.shapes import Decoder, Pod
 from kube.cluster import FakeCluster, pod
 
@@ -123,8 +123,26 @@ def test_streams_that_are_closed_at_once_are_not_asked_for_more_than_twice_a_sec
     following.until(lambda found: found.counts.watches >= 4)
     times = [at for at, kind, _ in cluster.asked if kind == "watch"]
     assert min(b - a for a, b in pairwise(times)) > REST_S_MIN - 0.05
+    assert following.heard().brief == 3
     cluster.put(pod("d"))
-    following.names("a", "b", "c", "d")
+    assert following.names("a", "b", "c", "d").brief == 0
+
+
+def test_a_stream_that_was_broken_and_stands_again_is_no_trouble_though_it_is_quiet(
+    cluster: FakeCluster,
+) -> None:
+    clock = [1000.0]
+    following = Following(cluster, mono=lambda: clock[0])  # type: ignore[arg-type]
+    cluster.stream_faults = [OSError("broken")]
+    following.until(lambda found: found.trouble == "broken")
+    deadline = time.monotonic() + WAIT_S_MAX
+    # By its own clock no time passes, so it waits for its turn until the clock is put forward.
+    while following.heard().trouble:
+        assert time.monotonic() < deadline
+        clock[0] += 1.0
+        time.sleep(0.1)
+    assert following.heard().age_s > GOOD_S
+    following.reflector.stop()
 
 
 def test_a_busy_server_is_left_alone_for_as_long_as_it_asks(

@@ -154,6 +154,13 @@ def test_what_an_offer_says_goes_before_its_site() -> None:
     assert type(gpu) is PodSettings
 
 
+def test_a_shared_cluster_is_spared_where_nothing_else_is_said() -> None:
+    usual = settings()
+    assert (usual.changes_per_second, usual.pods_max) == (20, 3000)
+    said = settings(changes_per_second=0, pods_max=7)
+    assert (said.changes_per_second, said.pods_max) == (0, 7)
+
+
 def test_settings_come_back_from_their_values_as_they_were() -> None:
     text = """
     image = "pilot:1"

@@ -69,6 +69,9 @@ def test_a_pod_as_the_server_shows_it() -> None:
                     "lastState": {"waiting": {"reason": "CrashLoopBackOff"}},
                 }
             ],
+            "initContainerStatuses": [
+                {"name": "hook", "state": {"terminated": {"exitCode": 3, "message": "no such host"}}}
+            ],
         },
     }
     status = ContainerStatus(
@@ -81,7 +84,12 @@ def test_a_pod_as_the_server_shows_it() -> None:
         Meta("good", "u", "7", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), None, {"a": "b"}),
         PodSpec("n1"),
         PodStatus(
-            "Failed", conditions=(Condition("Ready", "False", "PodFailed"),), container_statuses=(status,)
+            "Failed",
+            conditions=(Condition("Ready", "False", "PodFailed"),),
+            container_statuses=(status,),
+            init_container_statuses=(
+                ContainerStatus("hook", ContainerState(terminated=Terminated(3, message="no such host"))),
+            ),
         ),
     )
     assert PODS.item(json.dumps(shown).encode()) == expected
@@ -121,6 +129,15 @@ ODD = {
     "beyond all floats": (
         b'{"metadata": {"name": "odd", "uid": "u", "resourceVersion": "1"}, '
         b'"status": {"containerStatuses": [{"name": "x", "restartCount": 1e999}]}}',
+        "odd",
+    ),
+    "init container as text": (
+        json.dumps(
+            {
+                "metadata": {**GOOD["metadata"], "name": "odd"},
+                "status": {"initContainerStatuses": [{"name": "x", "state": "running"}]},
+            }
+        ).encode(),
         "odd",
     ),
     "metadata twice": (b'{"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "metadata": 5}', ""),

@@ -50,13 +50,15 @@ def ours(state: dict[str, Any], name: str = "pilot") -> dict[str, Any]:
     }
 
 
-def waiting(reason: str, message: str = "") -> dict[str, Any]:
-    return ours({"waiting": {"reason": reason} | ({"message": message} if message else {})})
+def waiting(reason: str, message: str = "", *, name: str = "pilot") -> dict[str, Any]:
+    return ours({"waiting": {"reason": reason} | ({"message": message} if message else {})}, name)
 
 
-def ended(code: int, reason: str = "Error", message: str = "", **more: Any) -> dict[str, Any]:
+def ended(
+    code: int, reason: str = "Error", message: str = "", *, name: str = "pilot", **more: Any
+) -> dict[str, Any]:
     state = {"exitCode": code, "reason": reason, "startedAt": STARTED, "finishedAt": FINISHED, **more}
-    return ours({"terminated": state | ({"message": message} if message else {})})
+    return ours({"terminated": state | ({"message": message} if message else {})}, name)
 
 
 def told(table: dict[str, Any]) -> PodStory:
@@ -371,6 +373,10 @@ AFTER = {
         *(Told.COMPLETED, E, "idle, 12 jobs run, 2 failed"),
     ),
     "failed, nothing said": (pod("Failed"), Told.FAILED, F, ""),
+    "an init container failed": (
+        pod("Failed", initContainerStatuses=[ended(3, message="no such host\n", name="hook")]),
+        *(Told.INIT_FAILED, F, "`hook`: exit code 3: no such host"),
+    ),
 }
 CASES = {**BEFORE, **DURING, **AFTER}
 
@@ -399,6 +405,7 @@ def test_every_class_has_a_state_and_a_case() -> None:
         ("beyond its deadline", FINISHED),
         ("node silent", SCHEDULED),
         ("evicted, no statuses", CREATED),
+        ("an init container failed", FINISHED),
     ],
 )
 def test_a_class_begins_when_the_cluster_says_so(name: str, since: str) -> None:
@@ -409,7 +416,10 @@ def test_a_class_begins_when_the_cluster_says_so(name: str, since: str) -> None:
 
 TEXTS = st.one_of(
     st.sampled_from(
-        ["", "Evicted", "NodeLost", "Preempting", "OOMKilled", "ImagePullBackOff", "\n\x1b[2J\u202e"]
+        [
+            *("", "Evicted", "NodeLost", "Preempting", "OOMKilled", "ImagePullBackOff", "PodInitializing"),
+            "\n\x1b[2J\u202e",
+        ]
     ),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=600),
     st.builds(summary, st.text(st.characters(exclude_categories=["Cs"]), max_size=30), ok=st.booleans()),
@@ -433,6 +443,7 @@ PODS = st.builds(
     message=TEXTS,
     conditions=st.lists(CONDITIONS, max_size=4),
     containerStatuses=st.lists(CONTAINERS, max_size=2),
+    initContainerStatuses=st.lists(CONTAINERS, max_size=3),
 )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import inspect, select
 
+from glidepath.core.provision.sight import Pause
+from glidepath.journal.journal import Journal
 from glidepath.store.engine import Store, StoreUnwritable, insert, open_store
 from glidepath.store.migrations import KNOWN, MIGRATIONS, StoreWrongVersion, migrate, tables_since, version
 from glidepath.store.schema import metadata, notes, schema_version
@@ -41,6 +43,19 @@ def test_a_store_of_version_one_is_brought_up_with_its_rows(store_url: str) -> N
         assert "rollups" in tables(store)
         with store.read() as connection:
             assert [dict(found._mapping) for found in connection.execute(select(notes))] == [row]
+
+
+def test_pauses_of_an_older_store_drain_nothing(store_url: str) -> None:
+    """As it was before there was a word for that."""
+    old = "CREATE TABLE pauses (about TEXT PRIMARY KEY, by TEXT NOT NULL, why TEXT NOT NULL, wall_s FLOAT)"
+    with open_store(store_url) as store:
+        assert migrate(store, upto=2) == 2
+        with store.write() as connection:
+            connection.exec_driver_sql("DROP TABLE pauses")
+            connection.exec_driver_sql(old)
+            connection.exec_driver_sql("INSERT INTO pauses VALUES ('site:west', 'ann', 'too hot', 1.5)")
+        assert migrate(store) == KNOWN
+        assert Journal(store).pauses() == (Pause("site:west", "ann", "too hot"),)
 
 
 def test_a_newer_store_is_refused_and_not_changed(store: Store) -> None:

@@ -108,6 +108,40 @@ def test_a_paused_site_is_asked_for_nothing_until_it_is_resumed(home: Path, conf
     ended(run)
 
 
+def test_a_drained_site_lets_its_jobs_finish_and_is_left_empty(home: Path, config: Path, up: Up) -> None:
+    config.write_text(config_text(live_max=1))
+    run = up("--config", str(config))
+    submit(home, "sleep", "10", count=2, cpus="1")
+    run.wait_for("is running")
+    told = glidepath(home, "site", "drain", "--all", "--wait", "-o", "json", GLIDEPATH_CONFIG=str(config))
+    (item,) = json.loads(told)["items"]
+    assert (item["name"], item["state"], item["left"]) == ("here", "gone", 0)
+    jobs = json.loads(glidepath(home, "job", "list", "--all", "-o", "json"))["items"]
+    # The one that ran has finished; the other waits, and nobody is asked for it.
+    assert sorted(job["state"] for job in jobs) == ["done", "queued"]
+    assert len(pilots(run)) == 1
+    glidepath(home, "site", "resume", "here", GLIDEPATH_CONFIG=str(config))
+    run.wait_for("is running", times=2)
+    ended(run)
+
+
+def test_whether_it_is_alive_is_told_while_it_runs_and_not_while_it_is_stopped(
+    home: Path, config: Path, up: Up
+) -> None:
+    run = up("--config", str(config))
+    until(lambda: (home / "status.sock").exists(), "it is up")
+    assert glidepath(home, "alive").startswith("alive: ")
+    second = up("--config", str(config))
+    assert second.wait_end() == 1
+    assert glidepath(home, "alive").startswith("alive: "), "it was silenced by one that may not run"
+    run.signal(signal.SIGSTOP)
+    assert "does not answer within" in glidepath(home, "alive", code=1)
+    run.signal(signal.SIGCONT)
+    assert glidepath(home, "alive").startswith("alive: ")
+    ended(run)
+    assert "no glidepath runs in" in glidepath(home, "alive", code=1)
+
+
 def test_a_shadow_says_what_it_would_do_and_does_nothing(home: Path, config: Path, up: Up) -> None:
     first = up("--config", str(config))
     until(lambda: (home / "pool.sock").exists(), "the first is up")

@@ -22,6 +22,9 @@ from glidepath.ports import Finding
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from glidepath.journal.entry import Entry
+    from glidepath.ports import Place
+
 PYTHON_MIN = (3, 11)
 DISK_FREE_MIB_MIN = 512
 CLOCK_DRIFT_S_MAX = 1.0
@@ -46,6 +49,8 @@ class Doctor(Reader):
         return Exit.FAILED if self.failed else code
 
     def answer(self) -> Answer:
+        from glidepath.cli.doctor_reach import unreached
+
         found = [python()]
         place = where(self.caller.environ, home=self.given["home"], config=self.given["config"])
         found += [home(place.home), disk(place.home), status_socket(place.home), clock()]
@@ -56,6 +61,7 @@ class Doctor(Reader):
             found += warnings(settled)
             found += [store(settled), plugins(), postgresql(settled), pilots(settled, self.caller.wall())]
             found += [*pools(settled), *sites(settled)]
+            found += [*unreached(settled.settings, self.caller.environ), *offers(settled)]
         except Stop as stop:
             found.append(
                 Finding("configuration", "fail", str(stop), "`glidepath config check` names each problem")
@@ -183,20 +189,27 @@ def postgresql(place: Located) -> Finding:
     return Finding("postgresql", "ok", "`psycopg` is there")
 
 
-def pilots(place: Located, wall: float) -> Finding:
-    """Pilots that the journal still counts as alive although nobody has looked for a while."""
-    from glidepath.cli.view import LATE_S_MAX, scene_of
+def last_cycle(place: Located) -> Entry | None:
+    """None where there is none yet; raises StoreError where it cannot be read."""
     from glidepath.journal.journal import Journal
-    from glidepath.store.engine import StoreError, open_store
+    from glidepath.store.engine import open_store
     from glidepath.store.migrations import migrate
 
     file = place.store_file
     if file is not None and not file.exists():
-        return Finding("pilots", "ok", "none")
+        return None
+    with open_store(place.store_url, read_only=True) as opened:
+        migrate(opened)
+        return Journal(opened).latest()
+
+
+def pilots(place: Located, wall: float) -> Finding:
+    """Pilots that the journal still counts as alive although nobody has looked for a while."""
+    from glidepath.cli.view import LATE_S_MAX, scene_of
+    from glidepath.store.engine import StoreError
+
     try:
-        with open_store(place.store_url, read_only=True) as opened:
-            migrate(opened)
-            entry = Journal(opened).latest()
+        entry = last_cycle(place)
     except StoreError as error:
         return Finding("pilots", "warn", str(error))
     if entry is None:
@@ -207,6 +220,26 @@ def pilots(place: Located, wall: float) -> Finding:
         found = f"{len(scene.tracks)} may still be alive, nobody has looked for {scene.age_s} s"
         return Finding("pilots", "warn", found, "`glidepath up` finds them again by label")
     return Finding("pilots", "ok", f"{len(scene.tracks)} on the books")
+
+
+def offers(place: Located) -> Iterator[Finding]:
+    """Offers whose pilots fail, in the words of the last one: what a site cannot say before it has tried."""
+    from glidepath.cli.view import scene_of
+    from glidepath.store.engine import StoreError
+
+    try:
+        entry = last_cycle(place)
+    except StoreError:
+        return  # That is said of the pilots already.
+    if entry is None:
+        return
+    known = entry.rules.offers()
+    for health in scene_of(entry, entry.moment.wall_s).after.health:
+        if health.failures and health.about in known:
+            many = "pilot has" if health.failures == 1 else "pilots have"
+            found = f"{health.failures} {many} failed since the last that joined: {health.why}"
+            fix = f"`glidepath explain {health.about}` tells what is done about it"
+            yield Finding(f"offer {health.about}", "warn", found, fix)
 
 
 def warnings(place: Located) -> Iterator[Finding]:
@@ -231,6 +264,7 @@ def pools(place: Located) -> Iterator[Finding]:
     except PluginError as error:
         yield Finding("pools", "fail", str(error), "mend or uninstall it")
         return
+    with_tokens = furnished_pools(place, here)
     for name, pool in made.items():
         if not isinstance(pool, Checked):
             continue
@@ -239,27 +273,46 @@ def pools(place: Located) -> Iterator[Finding]:
         ]
         near = tuple(host.strip() for text in others if isinstance(text, str) for host in text.split(","))
         try:
-            yield from pool.checkup(near)
+            yield from pool.checkup(near, furnished=name in with_tokens)
         except WORLD_ERRORS as error:
             yield Finding(f"pool {name}", "fail", str(error))
         finally:
             pool.close()
 
 
-def sites(place: Located) -> Iterator[Finding]:
-    """The same for sites."""
+def furnished_pools(place: Located, here: Place) -> set[str]:
+    """Pools that need make no token: every offer that serves them is of a site that has one."""
     from glidepath.assembly import backends_of
+    from glidepath.config import rules_of
+    from glidepath.ports import Furnished
+
+    backends = backends_of(place.settings, here)
+    found: dict[str, bool] = {}
+    for site in rules_of(place.settings).sites:
+        backend = backends.get(site.name)
+        for offer in site.offers:
+            there = isinstance(backend, Furnished) and backend.furnished(offer.key)
+            for pool in site.pools or place.settings.pools:
+                found[pool] = found.get(pool, True) and there
+    return {str(pool) for pool, there in found.items() if there}
+
+
+def sites(place: Located) -> Iterator[Finding]:
+    """The same for sites; one that could not be made says why."""
+    from glidepath.assembly import Broken, backends_of
     from glidepath.config import rules_of, terms_of
     from glidepath.ports import WORLD_ERRORS, CheckedSite, Place
 
     here = Place(place.where.home, place.store_url, terms=terms_of(place.settings))
     rules = rules_of(place.settings)
     for name, backend in backends_of(place.settings, here).items():
+        if isinstance(backend, Broken):
+            yield Finding(f"site {name}", "fail", backend.why, "mend what it names; no pilot starts there")
         if not isinstance(backend, CheckedSite):
             continue
-        offers = tuple(offer for offer in rules.offers().values() if offer.site == name)
+        of_it = tuple(offer for offer in rules.offers().values() if offer.site == name)
         try:
-            yield from backend.checkup(offers)
+            yield from backend.checkup(of_it)
         except WORLD_ERRORS as error:
             yield Finding(f"site {name}", "fail", str(error))
         finally:

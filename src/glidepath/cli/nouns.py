@@ -19,6 +19,7 @@ class Entry:
 
 NOUNS: dict[str, Entry] = {
     "up": Entry("up", "start the controllers, and show what they do and why"),
+    "alive": Entry("alive", "say whether the glidepath of this home is alive, for probes"),
     "job": Entry(
         "job",
         "submit jobs, follow them and read what they wrote",
@@ -29,7 +30,7 @@ NOUNS: dict[str, Entry] = {
     "site": Entry(
         "site",
         "places that can start pilots: what they offer, what was decided there and why",
-        ("list", "status", "pause", "resume"),
+        ("list", "status", "pause", "drain", "resume"),
     ),
     "pilot": Entry("pilot", "pilots: where they stand, their story, their output", ("list", "show", "logs")),
     "plan": Entry("plan", "observe and decide now, do nothing, and show the plan"),

@@ -13,6 +13,7 @@ from glidepath.cli.verb import Exit, Options, Verb, not_found
 
 if TYPE_CHECKING:
     from glidepath.cli.session import Session
+    from glidepath.core.provision.sight import Pause
 
 NAME: Options = {
     "name": {"args": ("name",), "metavar": "NAME", "help": "its name, or `SITE/OFFER` for one offer"}
@@ -44,28 +45,34 @@ class _Word(Verb):
         shown = about.replace(":", " `", 1) + "`"
         with opened(self, place=place, write=not self.given["dry_run"]) as session:
             paused = {pause.about: pause for pause in session.journal.pauses()}
-            line = self.change(session, about, shown, about in paused)
+            line = self.change(session, about, shown, paused.get(about))
         self.caller.say(line)
         return Exit.DONE
 
-    def change(self, session: Session, about: str, shown: str, paused: bool) -> str:
+    def change(self, session: Session, about: str, shown: str, paused: Pause | None) -> str:
         raise NotImplementedError
 
 
 class _Pause(_Word):
     options: ClassVar[Options] = {**NAME, **WHY, **DRY_RUN}
 
-    def change(self, session: Session, about: str, shown: str, paused: bool) -> str:
+    def change(self, session: Session, about: str, shown: str, paused: Pause | None) -> str:
+        drained = paused is not None and paused.drain
         if self.given["dry_run"]:
-            return f"would pause {shown}; nothing was changed" if not paused else f"{shown} is paused already"
+            more = "; it would not be drained any more" * drained
+            return (
+                f"{shown} is paused already{more}" if paused else f"would pause {shown}; nothing was changed"
+            )
         session.journal.pause(about, login(), self.given["why"])
+        if drained:
+            return f"{shown} is paused and drained no more; pilots that were told to leave do so"
         return f"{shown} is paused" + (" already; the words are renewed" if paused else "")
 
 
 class _Resume(_Word):
     options: ClassVar[Options] = {**NAME, **DRY_RUN}
 
-    def change(self, session: Session, about: str, shown: str, paused: bool) -> str:
+    def change(self, session: Session, about: str, shown: str, paused: Pause | None) -> str:
         if not paused:
             return f"{shown} is not paused; nothing was changed"
         if self.given["dry_run"]:
@@ -81,7 +88,7 @@ class PauseSite(_Pause):
 
 
 class ResumeSite(_Resume):
-    """Resume a site or an offer that was paused"""
+    """Resume a site or an offer that was paused or drained"""
 
     kind = "site"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from glidepath.cli.drain import DrainSite
 from glidepath.cli.output import Reader
 from glidepath.cli.pause import PauseSite, ResumeSite
 from glidepath.cli.verb import Answer, Column, Noun, Options, not_found
@@ -116,8 +117,10 @@ def offer_item(scene: Scene, offer: Offer) -> dict[str, Any]:
 def _paused(scene: Scene, about: str) -> str:
     for pause in scene.entry.snapshot.pauses:
         if pause.about == about:
-            return f"PAUSED by {pause.by}" + (f": {pause.why}" if pause.why else "")
+            word = "DRAINED" if pause.drain else "PAUSED"
+            return f"{word} by {pause.by}" + (f": {pause.why}" if pause.why else "")
     return ""
 
 
-NOUN = Noun("site", {"list": List, "status": Status, "pause": PauseSite, "resume": ResumeSite})
+VERBS = {"list": List, "status": Status, "pause": PauseSite, "drain": DrainSite, "resume": ResumeSite}
+NOUN = Noun("site", VERBS)

@@ -147,10 +147,14 @@ def notes_of(scene: Scene, pool: str | None = None) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def late(scene: Scene) -> bool:
+    """Whether the next cycle is so long overdue that there is probably nobody to run it."""
+    return scene.age_s > scene.entry.plan.wake_after_s + LATE_S_MAX
+
+
 def _cycle(scene: Scene) -> Source:
-    late = scene.age_s > scene.entry.plan.wake_after_s + LATE_S_MAX
     name = f"cycle {scene.entry.cycle}"
-    if late:
+    if late(scene):
         return Source(name, scene.age_s, "stale", "is `glidepath up` running?")
     return Source(name, scene.age_s)
 

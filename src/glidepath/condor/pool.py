@@ -11,10 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from glidepath.condor.checkup import COLLECTOR, Checkup
 from glidepath.condor.client import environment
+from glidepath.condor.copies import TokenCopies
 from glidepath.condor.demand import Heard, demands_of, heard_of, set_aside_of
 from glidepath.condor.reach import BINDING_SAYS, known_names, shown, told
 from glidepath.condor.settings import CheckedSettings, CondorSettings
@@ -80,9 +82,13 @@ class CondorPool:
         self.settings = settings
         self._place, self._tokens, self._mono = place, tokens, mono
         self._rules = tuple(Rule(each.name, each.identity) for each in settings.schedds)
-        self._workers = workers or Workers(
-            environment(settings.collector, token_folder=settings.token_folder)
+        own = Path(settings.token_folder) if settings.token_folder else None
+        self._copies = TokenCopies(own, place.home / "tokens.d" / name) if own else None
+        told_to = environment(
+            settings.collector, token_folder=str(self._copies.folder) if self._copies else ""
         )
+        self._workers = workers or Workers(told_to)
+        self._own_trouble = ""
         self._known: dict[str, Known] = {}
         self._refused: tuple[str, ...] = ()
         self._bad_offers: dict[str, str] = {}
@@ -227,6 +233,7 @@ class CondorPool:
             if known.heard is not None and known.heard.aside_jobs:
                 found.append(f"schedd `{name}`: {known.heard.aside_jobs} jobs cannot be counted")
         found += self._refused
+        found += [self._own_trouble] if self._own_trouble else []
         try:
             found += self._tokens().warnings()
         except WORLD_ERRORS as error:
@@ -236,9 +243,12 @@ class CondorPool:
         found += [f"offer `{key}` fits no job: {why}" for key, why in sorted(bad.items())]
         return tuple(found[:NOTES_MAX])
 
-    def checkup(self, neighbours: tuple[str, ...]) -> tuple[Finding, ...]:
+    def checkup(self, neighbours: tuple[str, ...], *, furnished: bool = False) -> tuple[Finding, ...]:
         tokens = Tokens(self.name, self.settings, self._place)
-        return Checkup(self.name, self.settings, self._ask, tokens, neighbours=neighbours).findings()
+        looked = Checkup(
+            self.name, self.settings, self._ask, tokens, neighbours=neighbours, furnished=furnished
+        )
+        return looked.findings()
 
     def close(self) -> None:
         self._workers.close()
@@ -270,7 +280,8 @@ class CondorPool:
             if BINDING_SAYS not in str(error):
                 raise
             why = self._unreached()
-            raise ChildError(f"collector: {why}" if why else str(error)) from None
+            said = f"collector: {why}" if why else str(error)
+            raise ChildError(f"{said}; {self._own_trouble}" if self._own_trouble else said) from None
 
     def _unreached(self) -> str:
         question = {"ask": "reach", "collector": self.settings.collector}
@@ -282,6 +293,8 @@ class CondorPool:
         return "; ".join(part for part in told(rows, known_names()) if part)
 
     def _ask(self, child: str, question: Mapping[str, Any]) -> dict[str, Any]:
+        if self._copies is not None:
+            self._own_trouble = self._copies.renew()
         return self._workers.ask(child, question, limit_s=float(self.settings.deadline))
 
 

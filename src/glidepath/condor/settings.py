@@ -101,8 +101,9 @@ class CondorSettings(Table):
     )
     token_folder: Text = Field(
         default="",
-        description="Folder with our own token for reading from the pool, where it asks for one. Unset, "
-        "HTCondor's usual places.",
+        description="Folder with our own token for reading from the pool, where it asks for one. Its files "
+        "may be links, as those of a mounted Secret are, and may be replaced at any time. Unset, HTCondor's "
+        "usual places.",
     )
     route: AttributeName = Field(
         default=ROUTE_DEFAULT,

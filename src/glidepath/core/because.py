@@ -36,6 +36,7 @@ class Because(StrEnum):
     SITE_STALE = "the site's listing is too old, so nothing is done there"
     SITE_SETTLING = "the site is watched for its listing lag before the first pilot is asked for"
     PAUSED = "the site or offer is paused by an operator"
+    DRAINED = "the site or offer is drained by an operator"
     IN_WINDOW = "the site is closed for a maintenance window"
     WINDOW_NEAR = "a pilot started now could not do useful work before the maintenance window"
     BREAKER_OPEN = "too many pilots failed here; waiting before the next try"

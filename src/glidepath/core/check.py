@@ -171,7 +171,7 @@ def _seen_only(picture: Picture, rules: Rules, plan: Plan[PilotAction]) -> list[
 
 
 def _never_kill(picture: Picture, plan: Plan[PilotAction]) -> list[Breach]:
-    """A pilot that has joined is only drained, and a claimed one only for a window."""
+    """A pilot that has joined is only drained, and a claimed one only for a window or an operator's word."""
     found: list[Breach] = []
     if not any(isinstance(action, Withdraw | Drain) for action in plan.actions):
         return found
@@ -181,7 +181,7 @@ def _never_kill(picture: Picture, plan: Plan[PilotAction]) -> list[Breach]:
             case Withdraw(_, pilots):
                 joined = [t.name for t in pilots if tracks[t.name].phase is not PilotPhase.PENDING]
                 found += [Breach("never kill", f"`{name}` is withdrawn but not pending") for name in joined]
-            case Drain(_, pilots) if decision.reason.because is not Because.WINDOW_DRAIN:
+            case Drain(_, pilots) if decision.reason.because not in (Because.WINDOW_DRAIN, Because.DRAINED):
                 for target in pilots:
                     slot = picture.slots.get(target.name)
                     if slot is None or slot.claims or tracks[target.name].phase is not PilotPhase.IDLE:

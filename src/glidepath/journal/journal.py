@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -49,9 +49,16 @@ class Journal:
     """Nothing is read or written before the first call; a reader uses the same class on a read-only store."""
 
     def __init__(
-        self, store: Store, *, keyframe_every: int = KEYFRAME_EVERY, version: str = __version__
+        self,
+        store: Store,
+        *,
+        keyframe_every: int = KEYFRAME_EVERY,
+        version: str = __version__,
+        hold: Callable[[Connection], None] = lambda connection: None,
     ) -> None:
+        """`hold` is asked in each transaction of a cycle, and raises where we may not write any more."""
         self.store = store
+        self._hold = hold
         self.version = version
         self.keyframe_every = keyframe_every
         self._group: Group | None = None
@@ -81,6 +88,7 @@ class Journal:
         buckets, self._buckets = self._buckets, rollups.OpenBuckets()
         try:
             with self.store.write() as connection:
+                self._hold(connection)
                 if group.count == 1:
                     self._begin_group(connection, moment, group, unsure_cycle)
                 connection.execute(insert(connection, schema.cycles).values(row))
@@ -108,6 +116,7 @@ class Journal:
         if not self._owed:
             return
         with self.store.write() as connection:
+            self._hold(connection)
             for moment, plan, outcomes in self._owed:
                 body = wire.compressed(_OUTCOMES.encode(outcomes)) if outcomes else b""
                 of_cycle = update(schema.cycles).where(schema.cycles.c.cycle == plan.cycle)
@@ -197,10 +206,13 @@ class Journal:
         with self.store.read() as connection:
             return words.newest_notes(connection, limit)
 
-    def pause(self, about: str, by: str, why: str, *, wall_s: float | None = None) -> None:
+    def pause(
+        self, about: str, by: str, why: str, *, drain: bool = False, wall_s: float | None = None
+    ) -> None:
         """An operator's word that something rests: `pool:NAME`, `site:NAME` or `offer:KEY`."""
+        said = Pause(about, by, why, drain)
         with self.store.write() as connection:
-            words.set_pause(connection, Pause(about, by, why), time.time() if wall_s is None else wall_s)
+            words.set_pause(connection, said, time.time() if wall_s is None else wall_s)
 
     def resume(self, about: str) -> bool:
         """Take the word back; false when there was none."""

@@ -46,6 +46,7 @@ def set_pause(connection: Connection, pause: Pause, wall_s: float) -> None:
         "by": storable(pause.by, letters_max=NAME_LETTERS_MAX),
         "why": storable(pause.why, letters_max=TEXT_LETTERS_MAX),
         "wall_s": wall_s,
+        "drain": int(pause.drain),
     }
     said = insert(connection, pauses).values(row)
     connection.execute(said.on_conflict_do_update(index_elements=["about"], set_=row))
@@ -57,9 +58,10 @@ def end_pause(connection: Connection, about: str) -> bool:
 
 
 def all_pauses(connection: Connection) -> tuple[Pause, ...]:
-    query = select(pauses.c.about, pauses.c.by, pauses.c.why)
+    query = select(pauses.c.about, pauses.c.by, pauses.c.why, pauses.c.drain)
+    found = (Pause(about, by, why, bool(drain)) for about, by, why, drain in connection.execute(query))
     # Sorted here: databases differ in how they order letters, and a plan must not depend on that.
-    return tuple(sorted((Pause(*row) for row in connection.execute(query)), key=lambda pause: pause.about))
+    return tuple(sorted(found, key=lambda pause: pause.about))
 
 
 def record_ended(

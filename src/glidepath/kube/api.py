@@ -6,6 +6,7 @@ of a proxy, half a document) is an error and never data. It refuses to know what
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import ssl
@@ -42,6 +43,10 @@ WRAPPED_MAX = 5
 
 class NotSentError(OSError):
     """The request never left: nothing happened at the cluster."""
+
+
+class NotOursError(OSError):
+    """Another glidepath decides now; nothing was sent."""
 
 
 class UnansweredError(OSError):
@@ -91,8 +96,11 @@ class Api:
         *,
         credentials: Credentials | None = None,
         changes_per_s: float = 20.0,
+        ours: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`ours` is asked before each change, and says whether we still may make it."""
         self.access = access
+        self._ours = ours
         self._credentials = credentials or Credentials(access)
         self._changes = Limiter(changes_per_s)
         self._lock = threading.Lock()
@@ -127,10 +135,16 @@ class Api:
         query: Mapping[str, str | int] | None = None,
         *,
         limit_s: float = LIMIT_S,
+        always: bool = False,
     ) -> bytes:
+        """`always` where it completes what is there already: that is right whoever decides now."""
         deadline = time.monotonic() + limit_s
         self._changes.wait(limit_s / 2)
         content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+        # As late as can be: whoever was stopped since the plan was made may find another in its place. From
+        # here on the deadline tells, which comes before the lease runs out.
+        if not always and not self._ours():
+            raise NotOursError("another glidepath owns the store now; nothing was sent")
         return self._sent(method, path, query, content, deadline=deadline)[0]
 
     @contextmanager
@@ -408,5 +422,7 @@ def _root(error: BaseException) -> BaseException:
 def _why(error: BaseException) -> str:
     """The innermost cause, without the addresses of objects in memory, which differ each time."""
     root = _root(error)
+    if isinstance(root, http.client.IncompleteRead):
+        return "it ended before it was whole"
     said = (root.strerror if isinstance(root, OSError) else None) or str(root) or type(root).__name__
     return one_line(said, letters_max=200)

@@ -14,14 +14,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from glidepath.core.cycle import Done, Failed, Outcome, Refused, Unsure
+from glidepath.core.cycle import Done, Failed, NotTried, Outcome, Refused, Unsure
 from glidepath.core.provision.offer import Offer
 from glidepath.core.provision.pilot import PilotSpec, SitePilot, SiteState, Target
 from glidepath.core.provision.sight import SiteListing
-from glidepath.core.quantity import Instant, NodeName, PilotName, SiteName
+from glidepath.core.quantity import Instant, NodeName, OfferKey, PilotName, SiteName
 from glidepath.core.text import one_line
 from glidepath.kube.access import Access, from_kubeconfig, in_cluster, usual_paths
-from glidepath.kube.api import Api, NotSentError, UnansweredError
+from glidepath.kube.api import Api, NotOursError, NotSentError, UnansweredError
 from glidepath.kube.checkup import Checkup
 from glidepath.kube.errors import AccessError, KubeError
 from glidepath.kube.intent import DRAIN, INTENT, SITE, digest, intent_of, usable
@@ -44,6 +44,7 @@ TROUBLED_S_MAX = 20.0
 STOP_S = 10  # that a pilot which is removed has left before it is killed
 TRIES_MAX = 3  # at deleting a pod that changes meanwhile
 LOG_LINES = 2000
+BRIEF_MAX = 3  # streams in a row that end at once before people are told
 OVER = frozenset({SiteState.ENDED, SiteState.FAILED})
 
 
@@ -119,6 +120,8 @@ class KubernetesBackend:
         notes = [f"the pod `{odd.name or '?'}` cannot be read: {odd.why}" for odd in heard.odd]
         if self._open().api.access.verified is False:
             notes.append("it is not checked who the server is (`tls_unverified`)")
+        if heard.brief >= BRIEF_MAX:
+            notes.append("the server ends each stream at once, so what happens there is seen late, by lists")
         if heard.counts.drift:
             notes.append(f"{heard.counts.drift} pods were not as the stream had told; the list was believed")
         return tuple(notes)
@@ -162,6 +165,10 @@ class KubernetesBackend:
                 raise LookupError(f"the pilot `{name}` has no log: {error}") from None
             raise
         return whole[-bytes_max:].decode("utf-8", "replace")
+
+    def furnished(self, offer: OfferKey) -> bool:
+        """Whether the namespace has the token of its pilots, so that the pool need not make one."""
+        return bool(self.settings.pod(offer.partition("/")[2]).token_secret)
 
     # Acting.
 
@@ -214,7 +221,7 @@ class KubernetesBackend:
         """The pod waits for its token, and takes it along when it goes; without it, it must not stay."""
         path = f"/api/v1/namespaces/{opened.namespace}/secrets"
         try:
-            opened.api.change("POST", path, secret_of(spec, uid), limit_s=REQUEST_S)
+            opened.api.change("POST", path, secret_of(spec, uid), limit_s=REQUEST_S, always=True)
         except KubeError as error:
             if error.status == 409:
                 return
@@ -301,6 +308,8 @@ class KubernetesBackend:
         shown = f"`{one_line(name)}`"
         try:
             return call(self._open())
+        except NotOursError as error:
+            return NotTried(str(error))
         except UnansweredError as error:
             return Unsure(f"{shown}: {error}")
         except (NotSentError, AccessError) as error:
@@ -308,6 +317,8 @@ class KubernetesBackend:
         except KubeError as error:
             if error.status in REFUSING and not error.busy:
                 return Refused(str(error))
+            if error.unclear:
+                return Unsure(f"{shown}: {error}")
             return Failed(f"{shown}: {error}")
         except (OSError, ValueError) as error:
             return Failed(f"{shown}: {one_line(str(error))}")
@@ -327,7 +338,8 @@ class KubernetesBackend:
         with self._lock:
             if self._opened is None:
                 access = self._access()
-                api = Api(access, changes_per_s=self.settings.changes_per_second)
+                rate = self.settings.changes_per_second
+                api = Api(access, changes_per_s=rate, ours=self._place.ours)
                 path = f"/api/v1/namespaces/{access.namespace}/pods"
                 pods = Reflector(api, path, Pod, selector=f"{SITE}={self.site}")
                 self._opened = Opened(api, pods, path, access.namespace)

@@ -28,6 +28,11 @@ class KubeError(RuntimeError):
         """It may work a little later, unchanged."""
         return self.status in (429, 502, 503, 504) or self.reason == "ServerTimeout"
 
+    @property
+    def unclear(self) -> bool:
+        """What was asked for may have been done: the answer was lost, by the server or on the way."""
+        return self.status in (0, 500, 502, 504)
+
 
 class AccessError(ValueError):
     """A kubeconfig, a credential or a certificate that cannot be used, and what to do about it."""

@@ -64,6 +64,7 @@ class Heard(Generic[Item]):
     odd: tuple[Odd, ...] = ()
     gone: Mapping[str, Item] = field(default_factory=dict)  # that went away lately, as they were last
     trouble: str = ""  # why nothing has been heard since
+    brief: int = 0  # streams in a row that were ended at once
     counts: Counts = field(default_factory=Counts)
 
 
@@ -103,6 +104,8 @@ class Reflector(Generic[Item]):
         self._listed_at = 0.0
         self._asked_at = -REST_S_MIN
         self._failed = 0  # in a row
+        self._brief = 0
+        self._flows_since: float | None = None  # the stream that is open now
         self._trouble = "nothing was heard yet"
         self._counts = Counts()
 
@@ -120,7 +123,8 @@ class Reflector(Generic[Item]):
                 age_s=max(0.0, self._mono() - self._heard_at),
                 odd=tuple(self._odd.values())[:ODD_KEPT_MAX],
                 gone={name: item for name, (item, _) in self._gone.items() if name not in self._items},
-                trouble=self._trouble,
+                trouble="" if self._flows() else self._trouble,
+                brief=0 if self._flows() else self._brief,
                 counts=self._counts,
             )
 
@@ -253,7 +257,9 @@ class Reflector(Generic[Item]):
                     self._count("silent")
                 self._note(error)
             else:
-                self._failed = 0 if events or self._mono() - began > GOOD_S else self._failed + 1
+                good = events or self._mono() - began > GOOD_S
+                self._failed = 0 if good else self._failed + 1
+                self._brief = 0 if good else self._brief + 1
             if self._failed and self._rest(None):
                 return
             if self._failed and self._unheard_s() > UNHEARD_S_MAX:
@@ -280,17 +286,26 @@ class Reflector(Generic[Item]):
         events = 0
         live = self._over.is_set
         with self._api.lines(self._path, query, silent_s=self._silent_s, live=lambda: not live()) as lines:
-            for line in lines:
-                self._taken(line)
-                events += 1
-                if until and self._version == until:
-                    break
+            self._flows_since = self._mono()
+            try:
+                for line in lines:
+                    self._taken(line)
+                    events += 1
+                    if until and self._version == until:
+                        break
+            finally:
+                self._flows_since = None
         return events
+
+    def _flows(self) -> bool:
+        """Whether a stream is open that has stood for a while: that nothing happens is no trouble."""
+        since = self._flows_since
+        return since is not None and self._mono() - since > GOOD_S
 
     def _taken(self, line: bytes) -> None:
         event = self._decoder.event(line)
         with self._lock:
-            self._heard_at, self._trouble = self._mono(), ""
+            self._heard_at, self._trouble, self._brief = self._mono(), "", 0
             self._counts = replace(self._counts, events=self._counts.events + 1)
             if event.version:
                 self._version = event.version

@@ -100,11 +100,27 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     start_time: Time | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class Pod(Named, frozen=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+
+class Container(msgspec.Struct, frozen=True):
+    name: str
+    image: str = ""
+
+
+class ImagedSpec(PodSpec, frozen=True, rename="camel"):
+    containers: tuple[Container, ...] = ()
+
+
+class ImagedPod(Pod, frozen=True):
+    """With more than is followed all the time: only a check-up looks at it."""
+
+    spec: ImagedSpec = ImagedSpec()
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):

@@ -14,7 +14,7 @@ import msgspec
 
 from glidepath.core.provision.pilot import SiteState
 from glidepath.core.text import one_line
-from glidepath.kube.shapes import Condition, ContainerState, Pod, Terminated, Waiting
+from glidepath.kube.shapes import Condition, ContainerState, ContainerStatus, Pod, Terminated, Waiting
 
 CONTAINER = "pilot"
 NOTE_LETTERS_MAX = 400
@@ -30,6 +30,7 @@ class Told(StrEnum):
     PULL_FAILED = "image cannot be pulled"
     STARTING = "starting"
     NOT_STARTABLE = "cannot be started"
+    INIT_FAILED = "init container failed"
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -48,6 +49,7 @@ STATES: dict[Told, SiteState] = {
     Told.PULL_FAILED: SiteState.FAILED,
     Told.STARTING: SiteState.PENDING,
     Told.NOT_STARTABLE: SiteState.FAILED,
+    Told.INIT_FAILED: SiteState.FAILED,
     Told.RUNNING: SiteState.RUNNING,
     Told.COMPLETED: SiteState.ENDED,
     Told.FAILED: SiteState.FAILED,
@@ -73,6 +75,8 @@ NOT_STARTABLE = frozenset(
         *("PreCreateHookError", "PreStartHookError", "PostStartHookError"),
     }
 )
+# What our container says it waits for until all that has to end before it has ended.
+INITIALIZING = "PodInitializing"
 # What a runtime says of a container of which no program ever ran.
 NEVER_RAN = frozenset({"StartError", "ContainerCannotRun"})
 
@@ -111,7 +115,10 @@ Found = tuple[Told, str, datetime | None]
 
 
 def story(pod: Pod) -> PodStory:
-    """A container named otherwise than ours is not looked at: a cluster may add some of its own."""
+    """A container named otherwise than ours is not looked at: a cluster may add some of its own.
+
+    One that has to end before ours begins is, whoever has added it: ours waits for it.
+    """
     status = pod.status
     container = next((each for each in status.container_statuses if each.name == CONTAINER), None)
     state = container.state if container is not None else ContainerState()
@@ -163,6 +170,8 @@ def _pending(pod: Pod, state: ContainerState) -> Found:
 
 
 def _waiting(pod: Pod, waiting: Waiting, since: datetime | None) -> Found:
+    if waiting.reason == INITIALIZING and pod.status.init_container_statuses:
+        return (*_initializing(pod.status.init_container_statuses), since)
     reason, words = waiting.reason, _joined(waiting.reason, waiting.message)
     if reason in PULL_FAILED:
         return Told.PULL_FAILED, words, since
@@ -173,6 +182,38 @@ def _waiting(pod: Pod, waiting: Waiting, since: datetime | None) -> Found:
         # No image is fetched before there is a sandbox. What is missing is told in events only.
         return Told.STARTING, words or "waits for volumes and network", since
     return (Told.PULLING if reason in PULLING else Told.STARTING), words, since
+
+
+def _initializing(before: tuple[ContainerStatus, ...]) -> tuple[Told, str]:
+    """They go one after the other, so the last that has begun and not ended well is what ours waits for."""
+    begun = [each for each in before if not _in_line(each.state) and not _ended_well(each.state)]
+    if not begun:
+        # Ours is next, and says the same until it is there.
+        done = all(_ended_well(each.state) for each in before)
+        return (Told.PULLING if done else Told.STARTING), INITIALIZING
+    name, state = begun[-1].name, begun[-1].state
+    if state.waiting is not None:
+        reason, words = state.waiting.reason, _joined(state.waiting.reason, state.waiting.message)
+        told = Told.PULLING if reason in PULLING else Told.STARTING
+        told = Told.PULL_FAILED if reason in PULL_FAILED else told
+        told = Told.NOT_STARTABLE if reason in NOT_STARTABLE else told
+        return told, _of_init(name, words)
+    # One that has failed may be of a kind that is started again; where not, the whole pod says so soon.
+    words = _ended(state.terminated)[1] if state.terminated is not None else "it runs"
+    return Told.STARTING, _of_init(name, words)
+
+
+def _in_line(state: ContainerState) -> bool:
+    waiting = state.waiting or (Waiting() if state == ContainerState() else None)
+    return waiting is not None and waiting.reason in (INITIALIZING, "")
+
+
+def _ended_well(state: ContainerState) -> bool:
+    return state.terminated is not None and state.terminated.exit_code == 0
+
+
+def _of_init(name: str, words: str) -> str:
+    return f"init container `{name}`: {words}"
 
 
 def _running(pod: Pod, state: ContainerState) -> Found:
@@ -205,6 +246,10 @@ def _failed(pod: Pod, ended: Terminated | None) -> Found:
         return Told.FAILED, _joined(status.reason, status.message or _last_words(ended)), since
     if ended is not None:
         return (*_ended(ended), since)
+    for each in status.init_container_statuses:
+        if each.state.terminated is not None and each.state.terminated.exit_code != 0:
+            found = each.state.terminated
+            return Told.INIT_FAILED, f"`{each.name}`: {_ended(found)[1]}", _finished(found)
     return Told.FAILED, status.message, since
 
 

@@ -181,7 +181,8 @@ class Watch:
     def _let_work(self, cycle: Turn, run: Run) -> None:
         """Never kill: what runs a job at this very moment is not told to leave, but for a window."""
         for decision in cycle.plan.decisions:
-            if isinstance(decision.action, Drain) and decision.reason.because is not Because.WINDOW_DRAIN:
+            told = decision.reason.because in (Because.WINDOW_DRAIN, Because.DRAINED)
+            if isinstance(decision.action, Drain) and not told:
                 here = run.world.sites[decision.action.site].pilots
                 for target in decision.action.pilots:
                     if target.name in here and here[target.name].jobs:

@@ -28,6 +28,8 @@ BUSY_S_MAX = 5
 CONNECT_S_MAX = 5
 # No statement of ours is long; a server that hangs must not hang the loop.
 STATEMENT_S_MAX = 30
+# Whoever is stopped in the middle of a transaction must not keep its locks: another waits to take over.
+IDLE_S_MAX = 10
 # After a burst the write-ahead log shrinks back to this.
 WAL_BYTES_MAX = 64 * 1024**2
 WHY_LETTERS_MAX = 300
@@ -239,6 +241,7 @@ def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
 
 def _postgresql_engine(url: URL, *, read_only: bool) -> Engine:
     options = [f"statement_timeout={STATEMENT_S_MAX}s", f"lock_timeout={BUSY_S_MAX}s"]
+    options.append(f"idle_in_transaction_session_timeout={IDLE_S_MAX}s")
     if read_only:
         options.append("default_transaction_read_only=on")
     arguments: dict[str, Any] = {

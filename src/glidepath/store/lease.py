@@ -1,7 +1,8 @@
 """One owner of the store: a holder's name comes in, a lease that can be checked before every act goes out.
 
 In PostgreSQL it runs out by the server's own clock, so a leader that was paused loses it. In SQLite a lock on
-a file beside the store frees it the moment its holder dies. The epoch fences: a lost one never comes back.
+a file beside the store frees it the moment its holder dies. The epoch fences: a lost one never comes back,
+and what is written under it is refused.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from glidepath.store.schema import leases
 
 HOLDER_LETTERS_MAX = 200
 NAME = "owner"
+NOT_OURS = "this glidepath no longer owns the store"
 
 
 def steady_s() -> float:
@@ -70,6 +72,16 @@ class Held:
             return False
         self.renewed_s = sent_s
         return True
+
+    def hold(self, connection: Connection) -> None:
+        """First in a transaction: nobody takes the lease before it ends, and nothing is written without it.
+
+        A check before the transaction is not enough: whoever sleeps in between writes with an old lease.
+        """
+        ours = select(leases.c.epoch).where(leases.c.name == NAME, leases.c.epoch == self.epoch)
+        if connection.execute(ours.with_for_update(read=True)).first() is None:
+            self.lost = True
+            raise StoreUnwritable(NOT_OURS)
 
     def release(self) -> None:
         """Give it back. A store that cannot be written keeps the row, which then runs out by time."""

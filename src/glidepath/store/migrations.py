@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Table, func, inspect, select
 
 from glidepath.store.engine import Store, StoreError, insert
-from glidepath.store.schema import metadata, schema_version
+from glidepath.store.schema import metadata, pauses, schema_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,15 @@ class Migration:
     also: Callable[[Connection], None] | None = None
 
 
+def _pauses_that_drain(connection: Connection) -> None:
+    if "drain" not in {column["name"] for column in inspect(connection).get_columns(pauses.name)}:
+        connection.exec_driver_sql("ALTER TABLE pauses ADD COLUMN drain BIGINT NOT NULL DEFAULT 0")
+
+
 MIGRATIONS = (
     Migration(1, "the journal, the lease, the operators' words and the job store"),
     Migration(2, "roll-ups for charts"),
+    Migration(3, "pauses that drain", _pauses_that_drain),
 )
 KNOWN = MIGRATIONS[-1].number
 

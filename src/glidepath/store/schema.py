@@ -90,6 +90,7 @@ pauses = Table(
     Column("by", Text, nullable=False),
     Column("why", Text, nullable=False),
     Column("wall_s", Double, nullable=False),
+    Column("drain", Whole, nullable=False, server_default="0"),  # 1 where pilots are to leave too
 )
 
 pilots_ended = Table(

@@ -30,6 +30,11 @@ app.kubernetes.io/instance: {{ include "glidepath.name" . }}
 {{ if and (not .Values.store.url) (eq .Values.home.kind "claim") }}yes{{ end }}
 {{- end }}
 
+{{/* Not empty where another pod can write into the store: then the hook speaks to glidepath through it. */}}
+{{- define "glidepath.reached" -}}
+{{ if or .Values.store.url (include "glidepath.keeps" .) }}yes{{ end }}
+{{- end }}
+
 {{/* Values that do not go together, told before anything is made. */}}
 {{- define "glidepath.check" -}}
 {{- if and .Values.config (not .Values.store.url) (contains "postgresql://" .Values.config) }}
@@ -108,6 +113,31 @@ start = 2000-01-01T00:00:00Z
 end = 2999-01-01T00:00:00Z
 why = "glidepath is being drained"
 {{ end }}
+{{- end }}
+
+{{/* Where glidepath finds its things. */}}
+{{- define "glidepath.env" -}}
+- name: GLIDEPATH_HOME
+  value: /var/lib/glidepath/home
+- name: GLIDEPATH_CONFIG
+  value: /etc/glidepath/config/glidepath.toml
+{{- with .Values.store.passwordSecret }}
+- name: PGPASSWORD
+  valueFrom:
+    secretKeyRef:
+      name: {{ . }}
+      key: {{ $.Values.store.passwordKey }}
+{{- end }}
+{{- end }}
+
+{{- define "glidepath.home" -}}
+- name: home
+  {{- if include "glidepath.keeps" . }}
+  persistentVolumeClaim:
+    claimName: {{ include "glidepath.claim" . }}
+  {{- else }}
+  emptyDir: {}
+  {{- end }}
 {{- end }}
 
 {{/* What Pod Security calls restricted. */}}

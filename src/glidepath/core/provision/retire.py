@@ -1,7 +1,8 @@
 """Letting pilots go: withdraw what waits and drain what is free when nobody needs it, clear what ended.
 
 Nothing is taken away at a site or from a pool that was not fully seen, and nothing that is claimed is ever
-drained for being surplus; only a maintenance window drains pilots at work, and it lets them finish.
+drained for being surplus; only a maintenance window or the word of an operator drains pilots at work, and
+lets them finish.
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ def retire(
     picture: Picture, rules: Rules, shelves: Shelves, policy: Policy
 ) -> tuple[list[Decision[PilotAction]], Marks]:
     going = Retirement(picture, rules)
+    _by_word(going)
     _for_windows(going)
     _offer_gone(going)
     _overdue(going)
@@ -84,6 +86,18 @@ def retire(
     if policy.release_s is not None:
         _surplus_idle(going, shelves, policy.release_s)
     return [*going.decisions, *_ended(picture, rules)], tuple(going.marks)
+
+
+def _by_word(going: Retirement) -> None:
+    """All pilots of what an operator drains: those that wait are taken back, the others told to leave."""
+    for pause in going.picture.snapshot.pauses:
+        if not pause.drain:
+            continue
+        reason = Reason(Because.DRAINED, (("by", pause.by), ("why", pause.why)))
+        named = [t for t in going.picture.tracks if pause.about in (f"site:{t.site}", f"offer:{t.offer}")]
+        here = [t for t in named if going.stays(t)]
+        going.withdraw(pause.about, reason, [t for t in here if t.phase is P.PENDING])
+        going.drain(pause.about, reason, [t for t in here if t.phase in (P.STARTING, P.IDLE, P.BUSY)])
 
 
 def _for_windows(going: Retirement) -> None:

@@ -287,7 +287,8 @@ def _close(entry: OpenOffer, picture: Picture, rules: Rules, probing: set[str]) 
     if closed is not None:
         entry.closed, entry.why = closed, _unseen_facts(picture, site.name)
     elif pause is not None:
-        entry.closed, entry.why = Because.PAUSED, (("by", pause.by), ("why", pause.why))
+        entry.closed = Because.DRAINED if pause.drain else Because.PAUSED
+        entry.why = (("by", pause.by), ("why", pause.why))
     elif site.listing_lag_s and now < picture.memory.born_at + site.listing_lag_s:
         left_s = picture.memory.born_at + site.listing_lag_s - now
         entry.closed, entry.why = Because.SITE_SETTLING, (("left_s", left_s),)

@@ -50,6 +50,7 @@ class Pause:
     about: str
     by: str = ""
     why: str = ""
+    drain: bool = False  # of a site or an offer: its pilots are to finish what they have and leave
 
 
 @dataclass(frozen=True, slots=True)
