@@ -10,6 +10,10 @@ from bench import (
     decide,
     embedded,
     journal,
+    kube_create,
+    kube_list,
+    kube_reaction,
+    kube_watch,
     policies,
     startup,
     storms,
@@ -28,6 +32,10 @@ def main() -> int:
         ("trace", trace),
         ("condor_demand", condor_demand),
         ("condor_reaction", condor_reaction),
+        ("kube_list", kube_list),
+        ("kube_create", kube_create),
+        ("kube_watch", kube_watch),
+        ("kube_reaction", kube_reaction),
         ("policies", policies),  # The longest by far: about an hour and a half on two cores.
     ):
         print(f"\n== {name}", flush=True)
