@@ -1,6 +1,7 @@
 """`make test`: lint, types and every group of tests, each within its budget of tests/budgets.toml.
 
-Prints what was run, how long it took and what was not run; under CI=true anything not run is a failure.
+Two lanes at the same time: groups that mostly compute, and those that mostly wait for real servers. It
+prints what was run, how long it took and what was not run; under CI=true anything not run is a failure.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import subprocess
 import sys
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-GROUPS = {
+COMPUTING = {
     "core": ["tests/core", "tests/test_tidy.py"],
     "docs": ["tests/test_docs.py"],
     "config": ["tests/config", "tests/test_plugins.py"],
@@ -24,11 +26,14 @@ GROUPS = {
     "cli": ["tests/cli"],
     "sim": ["tests/sim"],
     "whole": ["tests/whole"],
+}
+WAITING = {
     "bed": ["tests/bed"],
     "condor": ["tests/condor"],
     "pilot": ["tests/pilot"],
     "grid": ["tests/grid"],
     "kube": ["tests/kube"],
+    "scenes": ["tests/scenes"],
 }
 # Five times the budget: beyond that a hang is a hang, and the rest should still be run.
 KILL_FACTOR = 5
@@ -46,7 +51,7 @@ class Ran:
 
 
 def run(name: str, command: list[str], budget_s: float) -> Ran:
-    print(f"== {name} (budget {budget_s:g} s)", flush=True)
+    print(f".. {name} (budget {budget_s:g} s)", flush=True)
     started = time.monotonic()
     try:
         done = subprocess.run(
@@ -56,7 +61,8 @@ def run(name: str, command: list[str], budget_s: float) -> Ran:
     except subprocess.TimeoutExpired as error:
         code, text = 1, f"{error.stdout or ''}\n{name} was ended after {budget_s * KILL_FACTOR:g} s"
     took_s = time.monotonic() - started
-    print(text if code else "\n".join(text.strip().splitlines()[-3:]), flush=True)
+    told = text if code else "\n".join(text.strip().splitlines()[-3:])
+    print(f"== {name}: {took_s:.0f} s\n{told}", flush=True)
     counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error|errors|skipped)", text)}
     return Ran(
         name,
@@ -78,8 +84,15 @@ def main() -> int:
         # A step of its own, so that what is built once counts against no group of tests.
         run("bed: prepare", [sys.executable, "bed/ctl", "prepare"], budgets["bed-prepare"]),
     ]
-    for group, paths in GROUPS.items():
-        rows.append(run(group, [*python, "pytest", "-rs", *paths], budgets[group]))
+
+    def lane(groups: dict[str, list[str]]) -> list[Ran]:
+        return [
+            run(group, [*python, "pytest", "-rs", *paths], budgets[group]) for group, paths in groups.items()
+        ]
+
+    with ThreadPoolExecutor(max_workers=2) as lanes:
+        for done in lanes.map(lane, (COMPUTING, WAITING)):
+            rows += done
     return verdict(rows)
 
 

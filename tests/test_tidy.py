@@ -67,6 +67,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "serve": ("core", "journal", "store", "status", "config"),
     "sample": ("core", "store"),
     "machine": (),
+    "pulse": (),
     "view": ("core", "store"),
     "assembly": ("*",),
     "running": ("*",),
