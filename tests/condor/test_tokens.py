@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from glidepath.condor.settings import CondorSettings
-from glidepath.condor.tokens import Claims, Tokens, claims_of
+from glidepath.condor.tokens import Claims, Tokens, claims_of, is_exposed
 from glidepath.core.quantity import PilotName, PoolName
 
 NOW = 1_800_000_000.0
@@ -182,3 +182,18 @@ def test_a_token_that_ends_soon_is_warned_of_seven_days_ahead(
 
 def test_what_is_minted_needs_no_warning() -> None:
     assert tokens({}).warnings() == ()
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "expected"),
+    [
+        (0o100600, 7, False),
+        (0o100640, 7, True),
+        (0o100604, 7, True),
+        (0o100440, 0, False),
+        (0o100644, 0, True),
+        (0o100666, 0, True),
+    ],
+)
+def test_a_token_is_exposed_to_whoever_else_may_read_it(mode: int, owner: int, expected: bool) -> None:
+    assert is_exposed(mode, owner=owner, reader=7) is expected

@@ -122,7 +122,7 @@ def _top_help(caller: Caller, *, asked: bool) -> int:
         if entry.verbs:
             lines.append(f"  {'':<9}{', '.join(entry.verbs)}")
     lines += ["", f"`{PROG} NOUN VERB --help` explains one; `{PROG} --version` says which this is"]
-    lines += ["exit codes: 0 done, 1 failed, 2 wrong use, 3 incomplete (with --strict), 4 not found"]
+    lines += ["exit codes: 0 done, 1 failed, 2 wrong use, 3 incomplete (--strict, site drain), 4 not found"]
     print("\n".join(lines), file=caller.out if asked else caller.err)
     return Exit.DONE if asked else Exit.USAGE
 
