@@ -1,7 +1,8 @@
 """The image of glidepath itself for a real cluster, made of what these tests run with.
 
 There is nowhere to build or fetch an image here, so what deploy/images/controller would install is taken from
-the machine, under the same paths: the interpreter, what glidepath needs of its packages, and their libraries.
+the machine: the interpreter and its libraries under the same paths, what glidepath needs of packages where
+that interpreter looks for them. The folder of these tests may be below one that pods mount over, as /tmp is.
 """
 
 from __future__ import annotations
@@ -24,30 +25,29 @@ LEFT_OUT = {"test", "tests", "idlelib", "tkinter", "site-packages", "dist-packag
 UID = 20000
 LIBRARY = re.compile(r"(?:=>\s+)?(/\S+) \(0x")
 LIST_S_MAX = 60
+START = "#!{program}\nimport sys\n\nfrom glidepath.cli.main import main\n\nsys.exit(main())\n"
 
 
 def controller_image(archive: Path) -> Path:
     """Writes the root file system as a tar."""
-    packages = sorted({*_packages("glidepath", set())})
-    stdlib = Path(sysconfig.get_path("stdlib"))
-    files = {*_interpreter(), *_below(stdlib), *packages, *_below(Path(glidepath.__file__).parent)}
-    programs = [path for path in files if ".so" in path.name or path.parent.name == "bin"]
-    libraries = _libraries(programs) - files
+    program = Path(sys.executable).resolve()
+    place, ours = _site_packages(program), Path(glidepath.__file__).parent
+    platlib = Path(sysconfig.get_path("platlib"))
+    files = {path: path for path in (program, *_below(Path(sysconfig.get_path("stdlib"))))}
+    files |= {path: place / path.relative_to(platlib) for path in _packages("glidepath", set())}
+    files |= {path: place / path.relative_to(ours.parent) for path in _below(ours)}
+    libraries = _libraries([path for path in files if ".so" in path.name or path == program])
+    files |= {path: path for path in libraries if path not in files}
     with tarfile.open(archive, "w") as made:
-        above = {parent for path in (*files, *libraries) for parent in path.parents}
-        for path in sorted(above):
+        for path in sorted({parent for there in files.values() for parent in there.parents}):
             _folder(made, str(path), 0o755)
-        for path in sorted(files):
-            made.add(path, arcname=str(path), recursive=False)
-        for path in sorted(libraries):
-            made.add(path.resolve(), arcname=str(path), recursive=False)
+        for path, there in sorted(files.items()):
+            made.add(path.resolve(), arcname=str(there), recursive=False)
         users = f"root:x:0:0::/:/sbin/nologin\nglidepath:x:{UID}:{UID}::/tmp:/sbin/nologin\n"
         _text(made, "etc/passwd", users)
         for name, mode in (("tmp", 0o1777), ("var/lib/glidepath", 0o755), ("proc", 0o755), ("dev", 0o755)):
             _folder(made, name, mode)
-        link = tarfile.TarInfo("usr/local/bin/glidepath")
-        link.type, link.linkname = tarfile.SYMTYPE, str(Path(sysconfig.get_path("scripts")) / "glidepath")
-        made.addfile(link)
+        _text(made, "usr/local/bin/glidepath", START.format(program=program), mode=0o755)
     return archive
 
 
@@ -58,24 +58,17 @@ def _folder(made: tarfile.TarFile, name: str, mode: int) -> None:
     made.addfile(about)
 
 
-def _text(made: tarfile.TarFile, name: str, text: str) -> None:
+def _text(made: tarfile.TarFile, name: str, text: str, *, mode: int = 0o644) -> None:
     about = tarfile.TarInfo(name)
-    about.size = len(text)
+    about.size, about.mode = len(text), mode
     made.addfile(about, io.BytesIO(text.encode()))
 
 
-def _interpreter() -> Iterator[Path]:
-    """The program, and every link on the way to it."""
-    path = Path(os.path.normpath(sys.executable))
-    for _ in range(10):
-        yield path
-        if not path.is_symlink():
-            break
-        path = Path(os.path.normpath(path.parent / path.readlink()))
-    about = Path(sys.prefix) / "pyvenv.cfg"
-    if about.exists():
-        yield about
-    yield Path(sysconfig.get_path("scripts")) / "glidepath"
+def _site_packages(program: Path) -> Path:
+    """Where the interpreter itself looks, outside of any virtual environment."""
+    words = [str(program), "-I", "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LIST_S_MAX, check=True)
+    return Path(done.stdout.strip())
 
 
 def _below(folder: Path) -> Iterator[Path]:

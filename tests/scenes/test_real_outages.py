@@ -272,6 +272,9 @@ def test_an_apiserver_that_is_gone_for_a_minute_ends_and_doubles_nothing(
         time.sleep(max(0.0, began + OUTAGE_S - time.monotonic()))
     finally:
         cluster.restart("apiserver")
+        # Left alone, each of these notices only after half a minute that it is back.
+        for server in ("controller-manager", "scheduler", "kubelet"):
+            cluster.restart(server)
     pods.running(second, 2)
     assert phases(settled(pods)) == {"busy": 2}
     assert pods.folders() == [f"pod/{each}" for each in pods.asked()]
