@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bed.parts.condor import Pool
 
-from bench.condor_demand import LIMITS, SUBMIT
+from bench.condor_demand import LIMITS, SUBMIT, SUBMIT_S_MAX
 from bench.machine import header
 
 WAITING = 100_000
@@ -91,6 +91,25 @@ def asked_at(home: Path, known: set[str], since: float) -> float:
     raise TimeoutError(f"no pilot was asked for within {WAIT_S_MAX:g} s")
 
 
+def wait_in_vain(pool: Pool, count: int) -> None:
+    """So many jobs that fit nowhere."""
+    many = pool.home("ann") / "many.sub"
+    many.write_text(f"{SUBMIT}request_memory = 1024 * 1024\nqueue {count}\n")
+    done = pool.run("condor_submit", "-terse", str(many), user="ann", timeout_s=SUBMIT_S_MAX)
+    done.must("the jobs that wait were not submitted")
+
+
+def token_in(home: Path, pool: Pool) -> Path:
+    token = home / "token"
+    token.write_text(pool.token("glidepath-bed@bed.example", RIGHTS) + "\n")
+    token.chmod(0o600)
+    return token
+
+
+def p95_of(took: list[float]) -> float:
+    return took[min(len(took) - 1, int(0.95 * len(took)))]
+
+
 def sampled(pool: Pool, home: Path, samples: int) -> list[float]:
     known: set[str] = set()
     took = []
@@ -117,12 +136,8 @@ def main(words: list[str]) -> int:
     home = Path(tempfile.mkdtemp(prefix="gp-"))
     with Pool("condor@bench") as pool:
         pool.up(extra_config=LIMITS, tied=True)
-        many = pool.home("ann") / "many.sub"
-        many.write_text(f"{SUBMIT}request_memory = 1024 * 1024\nqueue {given.waiting}\n")
-        pool.run("condor_submit", "-terse", str(many), user="ann", timeout_s=900).must("not submitted")
-        token = home / "token"
-        token.write_text(pool.token("glidepath-bed@bed.example", RIGHTS) + "\n")
-        token.chmod(0o600)
+        wait_in_vain(pool, given.waiting)
+        token = token_in(home, pool)
         config = home / "glidepath.toml"
         config.write_text(CONFIG.format(address=pool.address, tree=pool.host_tree(), token=token))
         before = share(pool, BASELINE_S)
@@ -137,7 +152,7 @@ def main(words: list[str]) -> int:
             run.send_signal(signal.SIGINT)
             run.wait(60)
             shutil.rmtree(home, ignore_errors=True)
-    p95 = took[min(len(took) - 1, int(0.95 * len(took)))]
+    p95 = p95_of(took)
     ours = after - before
     print(f"{given.waiting:,} jobs wait; {len(took)} submissions of new shapes at odd moments")
     print(f"from condor_submit to the pilot asked for: median {took[len(took) // 2]:.2f} s, p95 {p95:.2f} s")

@@ -23,19 +23,15 @@ from pathlib import Path
 from bed.parts.condor import Pool
 
 from bench.condor_demand import LIMITS, SUBMIT
-from bench.condor_reaction import GAP_S, RIGHTS
+from bench.condor_reaction import GAP_S, P95_S_MAX, POLL_S, WAIT_S_MAX, p95_of, token_in, wait_in_vain
 from bench.kube_world import access, control_plane, pods_path
 from bench.machine import header
 from glidepath.kube.api import Api
 
 WAITING = 100_000
 SAMPLES = 20
-P95_S_MAX = 5.0
-WAIT_S_MAX = 60.0
 START_S = 15.0
 WATCH_S = 7200
-SUBMIT_S_MAX = 900
-POLL_S = 0.02
 CONFIG = """
 [cycle]
 min = "2s"
@@ -118,9 +114,7 @@ def sampled(pool: Pool, created: Created, samples: int) -> list[float]:
 
 def reacted(pool: Pool, kubeconfig: Path, home: Path, samples: int) -> tuple[list[float], int]:
     """Between the pool and the cluster, a whole glidepath."""
-    token = home / "token"
-    token.write_text(pool.token("glidepath-bed@bed.example", RIGHTS) + "\n")
-    token.chmod(0o600)
+    token = token_in(home, pool)
     config = home / "glidepath.toml"
     config.write_text(CONFIG.format(address=pool.address, token=token, kubeconfig=kubeconfig))
     created = Created(kubeconfig)
@@ -149,14 +143,11 @@ def main(words: list[str]) -> int:
     try:
         with Pool("condor@bench") as pool, control_plane("bench") as (_, kubeconfig):
             pool.up(extra_config=LIMITS, tied=True)
-            many = pool.home("ann") / "many.sub"
-            many.write_text(f"{SUBMIT}request_memory = 1024 * 1024\nqueue {given.waiting}\n")
-            submitted = pool.run("condor_submit", "-terse", str(many), user="ann", timeout_s=SUBMIT_S_MAX)
-            submitted.must("the jobs that wait were not submitted")
+            wait_in_vain(pool, given.waiting)
             took, pods = reacted(pool, kubeconfig, home, given.samples)
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    p95 = took[min(len(took) - 1, int(0.95 * len(took)))]
+    p95 = p95_of(took)
     print(f"{given.waiting:,} jobs wait; {len(took)} submissions of new shapes at odd moments, {pods} pods")
     print(f"from condor_submit to the pod created: median {took[len(took) // 2]:.2f} s, p95 {p95:.2f} s")
     print(f"(target {P95_S_MAX:g} s; the PRP provisioner looks every 120 s: {120 / p95:.0f} times)")

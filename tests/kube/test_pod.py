@@ -13,7 +13,7 @@ from glidepath.condor.binding import ClassAd
 from glidepath.core.quantity import Resources
 from glidepath.kube.intent import ATTRIBUTES, INTENT, OWNER, SETTINGS, intent_of
 from glidepath.kube.pod import secret_name, secret_of
-from glidepath.kube.presets import PRESETS
+from glidepath.kube.presets import PRESETS, WORK
 from glidepath.kube.settings import SET_BY_PRESET, TOKEN_FOLDERS
 from glidepath.pilot.parts.__main__ import arguments
 from glidepath.pilot.parts.terms import settings_of
@@ -209,7 +209,7 @@ def test_claims_configs_secrets_and_shared_memory() -> None:
         pod(
             claims=[
                 {"claim": "cvmfs", "path": "/cvmfs", "shares_mounts": True},
-                {"claim": "big", "path": "/work/", "read_only": False},
+                {"claim": "big", "path": f"{WORK}/", "read_only": False},
             ],
             configs=[{"name": "conf", "path": "/etc/extra"}],
             secrets=[{"name": "keys", "path": "/etc/keys/one", "key": "one"}],
@@ -221,8 +221,8 @@ def test_claims_configs_secrets_and_shared_memory() -> None:
         "readOnly": True,
         "mountPropagation": "HostToContainer",
     }
-    assert found["/work/"]["persistentVolumeClaim"] == {"claimName": "big", "readOnly": False}
-    assert "/work" not in found, "a claim takes the place of scratch"
+    assert found[f"{WORK}/"]["persistentVolumeClaim"] == {"claimName": "big", "readOnly": False}
+    assert WORK not in found, "a claim takes the place of scratch"
     assert found["/etc/extra"] == {"configMap": {"name": "conf"}, "readOnly": True}
     assert found["/etc/keys/one"] == {
         "secret": {"secretName": "keys", "defaultMode": 0o440},

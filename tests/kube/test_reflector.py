@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -21,15 +22,15 @@ WAIT_S_MAX = 20.0
 
 
 class Following:
-    def __init__(self, cluster: FakeCluster, **options: float) -> None:
+    def __init__(self, cluster: FakeCluster, **options: Any) -> None:
         self.cluster = cluster
         self.reflector: Reflector[Pod] = Reflector(
-            cluster,  # type: ignore[arg-type]
+            cluster,  # type: ignore[arg-type]  # As much of a door as is asked here.
             "/pods",
             Pod,
             selector="glidepath/site=a",
             chance=Random(1),
-            **options,  # type: ignore[arg-type]
+            **options,
         )
 
     def heard(self) -> Heard[Pod]:
@@ -132,7 +133,7 @@ def test_a_stream_that_was_broken_and_stands_again_is_no_trouble_though_it_is_qu
     cluster: FakeCluster,
 ) -> None:
     clock = [1000.0]
-    following = Following(cluster, mono=lambda: clock[0])  # type: ignore[arg-type]
+    following = Following(cluster, mono=lambda: clock[0])
     cluster.stream_faults = [OSError("broken")]
     following.until(lambda found: found.trouble == "broken")
     deadline = time.monotonic() + WAIT_S_MAX
@@ -210,7 +211,7 @@ def test_nothing_heard_yet_is_an_error_with_the_reason(cluster: FakeCluster) -> 
 
 def test_the_age_grows_while_nobody_answers_and_what_was_known_stands(cluster: FakeCluster) -> None:
     clock = [1000.0]
-    following = Following(cluster, mono=lambda: clock[0])  # type: ignore[arg-type]
+    following = Following(cluster, mono=lambda: clock[0])
     cluster.stream_faults = [OSError("broken")] * 100
     following.names("a", "b", "c")
     clock[0] += 40

@@ -9,9 +9,11 @@ import pytest
 from bed.parts.condor import Pool
 from bed.parts.kubernetes import Cluster
 from tests.bed_cluster import kube_cluster
-from tests.bed_pool import nothing_is_left  # noqa: F401 (a fixture)
+from tests.bed_pool import nothing_is_left
 
 from kube.pods_world import Pods, bring_pilot, pool_of
+
+__all__ = ["nothing_is_left"]
 
 
 @pytest.fixture(scope="session")

@@ -3,43 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from bed.parts.condor import Pool
-from bed.parts.kubernetes import Cluster
-from tests.bed_cluster import kube_cluster
-from tests.bed_pool import nothing_is_left
 
-from kube.pods_world import Pods, bring_pilot, pool_of
+from kube.pods_world import Pods
 from whole.running import until
 
-__all__ = ["nothing_is_left"]
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture(scope="module")
-def cluster(request: pytest.FixtureRequest) -> Cluster:
-    return kube_cluster(request.config)
-
-
-@pytest.fixture(scope="module")
-def daemons(cluster: Cluster) -> Iterator[Pool]:
-    with pool_of(cluster) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def image(cluster: Cluster, daemons: Pool, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return bring_pilot(cluster, daemons, tmp_path_factory.mktemp("pilot"))
-
-
-@pytest.fixture
-def pods(cluster: Cluster, daemons: Pool, image: str, tmp_path: Path) -> Iterator[Pods]:
-    made = Pods(tmp_path, daemons, cluster)
-    yield made
-    made.close()
 
 
 def test_jobs_run_in_pods_several_in_each_and_all_of_them_go(pods: Pods) -> None:
