@@ -99,6 +99,22 @@ def cycle(journal: Journal, memory: Memory, seen: Snapshot) -> tuple[Memory, tup
     return remember(picture, plan, outcomes, RULES), names
 
 
+def ended(home: Path) -> None:
+    """A third cycle ten seconds after the second: one pilot has failed, and its name is still kept."""
+    with open_store(f"sqlite:///{home / 'glidepath.db'}") as store:
+        journal = Journal(store)
+        last = journal.latest()
+        assert last is not None
+        before = look(last.snapshot, last.memory, RULES)
+        memory = remember(before, last.plan, last.outcomes or (), RULES)
+        now = Instant(last.snapshot.now + 10)
+        ((_, listing), _) = last.snapshot.sites
+        assert isinstance(listing, Seen)
+        busy, pending = listing.value.pilots
+        failed = replace(pending, state=SiteState.FAILED, since=now, note="no such image")
+        cycle(journal, memory, snapshot(now, SiteListing((busy, failed)), PoolSlots(())))
+
+
 def broken(home: Path) -> None:
     """A third cycle whose plan says something that the core would not decide."""
     with open_store(f"sqlite:///{home / 'glidepath.db'}") as store:

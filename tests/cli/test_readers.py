@@ -130,6 +130,18 @@ gp-inc-1-1  here/cpu  local  pending  10s  1m10s     0  2 CPU 4GiB  {SAID}
     assert cli("pilot", "list", "--ended", wall=NOW) == Ran(0, "", "no pilot has ended yet\n")
 
 
+def test_a_pilot_that_is_over_is_found_before_its_site_has_forgotten_it(cli: Cli, home: Path) -> None:
+    scene.ended(home)
+    assert cli("pilot", "list", "-o", "name", wall=NOW).out == "gp-inc-1-0\ngp-inc-3-0\n"
+    (item,) = json.loads(cli("pilot", "list", "--ended", "-o", "json", wall=NOW).out)["items"]
+    assert (item["name"], item["phase"], item["why"]) == ("gp-inc-1-1", "failed", "no such image")
+    assert item["ended"] == "2027-01-15T07:59:30Z"
+    assert "left because:   no such image" in cli("pilot", "show", "gp-inc-1-1", wall=NOW).out
+    assert cli("pilot", "list", "--ended", "--phase", "failed", "-o", "name", wall=NOW).out == "gp-inc-1-1\n"
+    for narrowed in (["--phase", "done"], ["--site", "west"]):
+        assert cli("pilot", "list", "--ended", *narrowed, "-o", "name", wall=NOW).out == ""
+
+
 @pytest.mark.parametrize("words", [["pilot", "show"], ["explain"]])
 def test_the_story_of_a_pilot_begins_with_why_it_was_asked_for(cli: Cli, words: list[str]) -> None:
     card = f"""\

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from glidepath.journal.entry import EndedPilot
     from glidepath.ports import Backend
 
-PHASES = ("expected", "pending", "starting", "idle", "busy", "draining", "unknown")
+PHASES = ("expected", "pending", "starting", "idle", "busy", "draining", "unknown", "done", "failed", "gone")
 ENDED_MAX = 1000
 LOG_BYTES_MAX = 16 * 1024 * 1024
 LOG_BYTES_DEFAULT = 64 * 1024
@@ -87,11 +87,26 @@ class List(Reader):
         return Answer("PilotList", items, COLUMNS, sources, nothing="no pilot matches")
 
     def over(self) -> Answer:
+        from glidepath.cli.view import scene_of
+
+        given = self.given
         with opened(self) as session:
-            limit = min(self.given["limit"], ENDED_MAX)
-            rows = session.journal.ended(limit=limit, site=self.given["site"])
-        items = tuple(ended_item(one) for one in rows)
+            scene = scene_of(session.latest(), self.caller.wall())
+            rows = all_over(session, scene, site=given["site"])
+        rows = [one for one in rows if given["phase"] in (None, one.ended.phase.value)]
+        items = tuple(ended_item(one) for one in rows[: given["limit"]])
         return Answer("PilotList", items, ENDED_COLUMNS, nothing="no pilot has ended yet")
+
+
+def all_over(session: Session, scene: Scene, *, site: str | None = None) -> list[EndedPilot]:
+    """The last pilots that are over: those of which their site has a trace, then those that are closed.
+
+    The scene is older than what is read here, so that one which is closed meanwhile is not missed.
+    """
+    closed = session.journal.ended(limit=ENDED_MAX, site=site)
+    known = {row.ended.name for row in closed}
+    rows = [row for row in scene.over if row.ended.name not in known and site in (None, row.ended.site)]
+    return [*rows, *closed]
 
 
 def ended_item(kept: EndedPilot) -> dict[str, Any]:
@@ -139,7 +154,7 @@ def story(session: Session, scene: Scene, name: str) -> dict[str, Any]:
     if name in tracks:
         item = pilot_item(scene, tracks[name])
     else:
-        over = {str(one.ended.name): one for one in session.journal.ended(limit=ENDED_MAX)}
+        over = {str(one.ended.name): one for one in all_over(session, scene)}
         if name not in over:
             raise not_found(
                 "pilot", name, [*tracks, *over], hint="`glidepath pilot list` shows those there are"

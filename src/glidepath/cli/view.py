@@ -15,6 +15,7 @@ from glidepath.cli.session import iso, located, opened
 from glidepath.cli.verb import Source, Stop, Verb
 from glidepath.core.cycle import Decision, Seen, Sighting
 from glidepath.core.provision.memory import Memory
+from glidepath.core.provision.phase import ended
 from glidepath.core.provision.picture import Picture, look
 from glidepath.core.provision.pilot import (
     Clear,
@@ -30,14 +31,14 @@ from glidepath.core.provision.pilot import (
 from glidepath.core.provision.remember import remember
 from glidepath.core.quantity import Instant
 from glidepath.core.units import shown_resources
-from glidepath.journal.entry import Entry
+from glidepath.journal.entry import EndedPilot, Entry
 
 # One late cycle is nothing to worry about; after this it is likelier that nobody runs.
 LATE_S_MAX = 60
 ASIDE_SHOWN_MAX = 10
 # Of a site's own words about its pilots, and the states in which they say why something does not go on.
 WORDS_SHOWN_MAX = 5
-TELLING = frozenset({SiteState.PENDING, SiteState.FAILED, SiteState.UNKNOWN})
+TELLING = frozenset({SiteState.PENDING, SiteState.LEAVING, SiteState.FAILED, SiteState.UNKNOWN})
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,14 @@ class Scene:
     def tracks(self) -> tuple[Track, ...]:
         """All pilots that are not over, those asked for in this very cycle included."""
         return tuple(track for track in self.after.tracks if track.live)
+
+    @property
+    def over(self) -> tuple[EndedPilot, ...]:
+        """Pilots that are over, the last first; the journal has them once nothing is left at their site."""
+        cycle, wall_s, now = self.entry.cycle, self.entry.moment.wall_s, self.entry.snapshot.now
+        found = [ended(lost.track, lost.why) for lost in self.picture.lost]
+        rows = [EndedPilot(one, cycle, wall_s + (one.ended_at - now)) for one in found]
+        return tuple(sorted(rows, key=lambda row: (-row.ended_wall_s, row.ended.name)))
 
     def ago_s(self, instant: Instant) -> int:
         """How long ago something on the steady timeline was, seen from now."""
