@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,6 +28,10 @@ class Calls(Protocol):
         """Run all of them, by name, and wait no longer than the limit for the last."""
         ...
 
+    def side_by_side(self, steps: Sequence[Callable[[], None]], *, at_once: int) -> None:
+        """Run all of them, begun in this order, so many at the same time. Steps keep their own limits."""
+        ...
+
 
 def answer(call: Callable[[], Any]) -> Answer:
     try:
@@ -41,6 +45,10 @@ class InlineCalls:
 
     def gather(self, calls: Mapping[str, Callable[[], Any]], *, limit_s: float) -> dict[str, Answer]:
         return {name: answer(call) for name, call in calls.items()}
+
+    def side_by_side(self, steps: Sequence[Callable[[], None]], *, at_once: int) -> None:
+        for step in steps:
+            step()
 
 
 class ThreadCalls:
@@ -64,6 +72,25 @@ class ThreadCalls:
             silent = f"no answer within {limit_s:g} s" if thread.is_alive() else "the door broke; see the log"
             answers[name] = box[0] if box else Answer(error=silent)
         return answers
+
+    def side_by_side(self, steps: Sequence[Callable[[], None]], *, at_once: int) -> None:
+        left, turn = iter(steps), threading.Lock()
+
+        def work() -> None:
+            while True:  # Until there is none left.
+                with turn:
+                    step = next(left, None)
+                if step is None:
+                    return
+                step()
+
+        count = min(at_once, len(steps)) - 1
+        others = [threading.Thread(target=work, name="side by side", daemon=True) for _ in range(count)]
+        for each in others:
+            each.start()
+        work()
+        for each in others:
+            each.join()
 
     def _start(self, name: str, call: Callable[[], Any]) -> tuple[threading.Thread, list[Answer]]:
         box: list[Answer] = []

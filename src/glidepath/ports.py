@@ -157,6 +157,13 @@ class Backend(Protocol):
 
 
 @runtime_checkable
+class Several(Protocol):
+    """A backend that may be asked for so many things at the same time, from as many threads."""
+
+    at_once: int
+
+
+@runtime_checkable
 class Furnished(Protocol):
     """A backend whose site may have a token for the pool already; then none is made, or carried there."""
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from glidepath.calls import Answer, Calls
@@ -44,7 +45,7 @@ from glidepath.core.provision.pressure import Policy
 from glidepath.core.provision.remember import remember
 from glidepath.core.provision.sight import Pause, SiteListing, Snapshot, Window
 from glidepath.core.quantity import Instant, PilotName, PoolName, SiteName, SourceName
-from glidepath.ports import WORLD_ERRORS, Backend, Clock, DemandSource, Furnished, Pool
+from glidepath.ports import WORLD_ERRORS, Backend, Clock, DemandSource, Furnished, Pool, Several
 
 # A site that says no so often in one cycle has been understood; the rest of the batch is not tried.
 REFUSALS_MAX = 3
@@ -53,6 +54,8 @@ AGAIN_S_MAX = 300
 NOT_OURS = "another glidepath owns the store now"
 # Stands for the sources of a pool that has not named any yet.
 UNNAMED = SourceName("?")
+# Verb, pilot and call of one act.
+Step = tuple[str, str, Callable[[], Outcome]]
 
 
 @dataclass(slots=True)
@@ -154,7 +157,8 @@ class Provisioner:
         return Plan(safe.cycle, safe.at, (told, *safe.decisions), safe.wake_after_s, safe.marks)
 
     def act(self, plan: Plan[PilotAction]) -> tuple[Did, ...]:
-        """Site by site at the same time; within a site one call after the other, in the plan's order."""
+        """Site by site at the same time; within a site in the plan's order, and one call after the other
+        where its backend does not say that it takes several."""
         if self.shadow:
             return tuple(
                 Did(verb, name, NotTried("shadow: nothing is done")) for verb, name in _named(plan.actions)
@@ -204,29 +208,36 @@ class SiteActs:
         self.actions = actions
         self.at = at
         self.deadline = deadline
-        self.begun: list[tuple[str, str]] = []
+        self.begun: set[tuple[str, str]] = set()
         self.done: dict[tuple[str, str], Outcome] = {}
-        self.refusals = 0
+        self.refused: list[str] = []
         self.submitted = 0
         self.pause_s = self._slowest_gap_s()
+        self.at_once = self._at_once()
 
     def run(self) -> None:
-        for verb, name, call in self._steps():
+        """In the plan's order; where the site takes several at once, that many of one verb side by side."""
+        for _, steps in groupby(self._steps(), key=lambda step: step[0]):
+            together = [partial(self._step, *step) for step in steps]
+            self.shell.doors.calls.side_by_side(together, at_once=self.at_once)
+
+    def _step(self, verb: str, name: str, call: Callable[[], Outcome]) -> None:
+        stopped = self._stopped(verb)
+        if stopped is None and verb == "submit":
+            self._pace()
             stopped = self._stopped(verb)
-            if stopped is None and verb == "submit":
-                self._pace()
-                stopped = self._stopped(verb)
-            self.begun.append((verb, name))
-            self.done[(verb, name)] = stopped or self._one(call)
-            if verb == "submit" and isinstance(self.done[(verb, name)], Refused):
-                self.refusals += 1
+        self.begun.add((verb, name))
+        done = stopped or self._one(call)
+        self.done[(verb, name)] = done
+        if verb == "submit" and isinstance(done, Refused):
+            self.refused.append(name)
 
     def _stopped(self, verb: str) -> Outcome | None:
         if time.monotonic() > self.deadline:
             return NotTried("the cycle's time was up")
         if not self.shell.doors.ours():
             return NotTried(NOT_OURS)
-        if verb == "submit" and self.refusals >= REFUSALS_MAX:
+        if verb == "submit" and len(self.refused) >= REFUSALS_MAX:
             return NotTried(f"the site refused {REFUSALS_MAX} others")
         return None
 
@@ -243,7 +254,7 @@ class SiteActs:
         except WORLD_ERRORS as error:
             return Unsure(f"{error}" or type(error).__name__)
 
-    def _steps(self) -> Iterable[tuple[str, str, Callable[[], Outcome]]]:
+    def _steps(self) -> Iterable[Step]:
         for action in self.actions:
             backend = self.shell.doors.backends.get(action.site)
             if backend is None:
@@ -293,6 +304,11 @@ class SiteActs:
                 secrets=secrets,
             )
         )
+
+    def _at_once(self) -> int:
+        """What the backend of this site says; one where it says nothing, or where a rate has to be kept."""
+        backend = self.shell.doors.backends.get(self.actions[0].site)
+        return backend.at_once if isinstance(backend, Several) and not self.pause_s else 1
 
     def _slowest_gap_s(self) -> float:
         """One second by the smallest rate that any limit of this site or of the offers asked for sets."""

@@ -174,7 +174,7 @@ def _malformed(server: BadServer, query: dict[str, str]) -> Answer | None:
     """One pod of ours can no longer be read, and things stand between that are none."""
     if "watch" in query:
         return None
-    first, *rest = server.pods.values()
+    first, *rest = (pod for _, pod in sorted(server.pods.items()))
     return server.listed({**first, "status": "Running"}, *MALFORMED, *rest)
 
 

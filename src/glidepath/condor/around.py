@@ -1,6 +1,7 @@
 """What a full read needs besides groups: run times, times of submission, jobs that changed just now.
 
-One walk over the queue answers all of it where the answer is short.
+One walk over the queue answers all of it where the answer is short. It can be taken while the groups are
+read; only where nearly every job seems to differ must it come before them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Sequence
 
 from glidepath.condor.binding import ClassAd
 from glidepath.condor.groups import JobId
-from glidepath.condor.halves import HALVED_MIN, is_sampled, middle, sampled
 from glidepath.condor.ids import QDATES_ASKED_MAX, Submitted, own_id, whole_of
 from glidepath.condor.reading import Queue
 
@@ -30,6 +30,8 @@ PRIME = 10_007
 LARGE = 3  # of one group in a sample: such a group is one of many jobs
 # With more groups than this share of the jobs, plain ads are quicker than groups.
 GROUPS_SHARE_MAX = 0.5
+# With fewer in the last read, a queue does not come to differ so much before the next one.
+FEW_SHARE_MAX = 0.2
 NAMES = ("ClusterId", "ProcId", "JobStatus", "QDate")
 # Each name that is asked for costs the schedd a twelfth of the walk, so that these, like the run times, are
 # asked for only where some job says what nearly none does: another universe, or GPUs.
@@ -50,47 +52,53 @@ class Surroundings:
         self.stated: set[str] = set()  # run times and others that some job states
         self.submitted = Submitted()
         self.differ = False  # nearly every job is a group of its own
-        self.cut: JobId | None = None  # where a long queue can be halved
+        self.groups: int | None = None  # how many the last full read had
+        self.sampled = 0  # how many of PRIME jobs must be looked at before it is known whether grouping pays
         self._stated_up_to = 0
         self._stated_at_s: float | None = None
+
+    def glance(self, names: Sequence[str], run_names: Sequence[str], *, jobs: int) -> None:
+        """At the first few jobs, which costs nothing: only where they differ is a walk needed to sample all.
+
+        Most of what jobs state is found here too, and no read has to be done again for it.
+        """
+        self.sampled = 0
+        if jobs >= SAMPLED_MIN and (self.groups is None or self.groups > FEW_SHARE_MAX * jobs):
+            left = self._left(run_names)
+            few = self._queue.plain("true", [*names, *left], limit=FIRST)
+            for ad in few:
+                self.stated |= _stated(ad, left)
+            if differ(few, names, FIRST):
+                self.sampled = PRIME * SAMPLE // jobs
+        self.differ = self.differ and bool(self.sampled)
 
     def look(
         self, names: Sequence[str], run_names: Sequence[str], *, last: int, jobs: int, now_s: float
     ) -> dict[JobId, int]:
-        """The status of jobs that changed just now, and of some more. `last` is the highest cluster known.
-
-        With many jobs a sample of them, by the `names` that are asked for, shows whether grouping will pay.
-        """
+        """The status of jobs that changed just now, and of some more. `last` is the highest cluster known."""
         if self._stated_at_s is None or now_s - self._stated_at_s > STATED_EVERY_S:
             self._stated_at_s, self._stated_up_to = now_s, 0
-        left = [name for name in (*run_names, *SELDOM) if name.lower() not in self.stated]
+        left, kept = self._left(run_names), self.sampled
         wanted = [recent(SLACK_S), f"(ProcId == 0 && ClusterId > {self.submitted.last})"]
         if left:
-            wanted.append(f"(ClusterId >= {self._stated_up_to} && ({_used(left)}))")
-        kept = PRIME * SAMPLE // jobs if jobs >= SAMPLED_MIN and self._first_differ(names) else 0
-        self.differ = self.differ and bool(kept)
+            since = f"ClusterId >= {self._stated_up_to} && " if self._stated_up_to else ""
+            wanted.append(f"({since}({_used(left)}))")
         if kept:
             wanted.append(f"(ProcId * ProcId * 31 + ProcId * 17 + ClusterId * 7) % {PRIME} < {kept}")
-        halved = jobs >= HALVED_MIN
-        if halved:
-            wanted.append(f"({sampled()})")
-        self.cut = None
         asked = [*NAMES, *left, *(names if kept else ())]
         ads = self._queue.plain(" || ".join(wanted), asked, limit=WALK_MAX)
         if len(ads) >= WALK_MAX:
             return self._one_by_one(left, last)
         if kept:
             self.differ = differ([ad for ad in ads if scattered(own_id(ad)) < kept], names, jobs)
-        if halved:
-            self.cut = middle([own for ad in ads if is_sampled(own := own_id(ad))])
         young = self._taken(ads, left)
         newest = max((own[0] for own in young), default=0)
         self._stated_up_to, self.submitted.last = last, max(last, newest, self.submitted.last)
         return young
 
-    def _first_differ(self, names: Sequence[str]) -> bool:
-        """Whether the first few do, which costs nothing to ask; only then all are sampled."""
-        return differ(self._queue.plain("true", names, limit=FIRST), names, FIRST)
+    def _left(self, run_names: Sequence[str]) -> list[str]:
+        """What no job was seen to state yet."""
+        return [name for name in (*run_names, *SELDOM) if name.lower() not in self.stated]
 
     def _taken(self, ads: list[ClassAd], left: Sequence[str]) -> dict[JobId, int]:
         young: dict[JobId, int] = {}

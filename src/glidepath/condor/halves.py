@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TypeVar
@@ -20,31 +20,23 @@ T = TypeVar("T")
 
 # Queues of fewer jobs are read before a second process has started.
 HALVED_MIN = 20_000
-# About every so many jobs one is looked at for the middle; few enough to be fetched beside other things.
-EVERY = 997
-SAMPLE_MIN = 15
-
-# Numbers of jobs have 31 bits.
-_PLACES = 1 << 31
-
-
-def sampled() -> str:
-    return f"(ClusterId + ProcId) % {EVERY} == 0"
+# Jobs of one cluster stay together in blocks of so many, dealt out in turns: what was submitted
+# together is mostly alike, so that few groups are in both halves, and no walk has to find the middle first.
+BLOCK = 256
+# Odd, so that clusters whose numbers are all even do not end up in one half.
+PARTS = 31
+# Fewer than half of them are read here, as this process looks around meanwhile.
+PARTS_HERE = 14
 
 
-def is_sampled(own: JobId) -> bool:
-    return sum(own) % EVERY == 0
-
-
-def middle(sample: Sequence[JobId]) -> JobId | None:
-    """Where to cut, so that jobs that were submitted together stay together; None where that is not known."""
-    ordered = sorted(sample)
-    return ordered[len(ordered) // 2] if len(ordered) >= SAMPLE_MIN else None
+def part_of(own: JobId) -> int:
+    """As the constraint has it."""
+    return (own[0] + own[1] // BLOCK) % PARTS
 
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    cut: JobId
+    cut: int  # the first part of the upper half
     upper: bool
 
     @property
@@ -54,12 +46,18 @@ class Half:
         Users cannot change the two numbers of a job, so that none can count in both halves.
         """
         which = ">=" if self.upper else "<"
-        return f"(ClusterId * {_PLACES} + ProcId {which} {self.cut[0] * _PLACES + self.cut[1]}) isnt false"
+        return f"((ClusterId + ProcId / {BLOCK}) % {PARTS} {which} {self.cut}) isnt false"
 
     def refuse_others(self, ids: tuple[JobId, JobId]) -> None:
         """Where a schedd does not ask the constraint of each job, all would be counted twice."""
-        if any((own >= self.cut) != self.upper for own in ids):
+        if any((part_of(own) >= self.cut) != self.upper for own in ids):
             raise NotHalvedError("the schedd's answer has jobs that were not asked for")
+
+
+def two_halves(*, upper_here: bool) -> tuple[Half, Half]:
+    """What is read here, and what is read beside it."""
+    cut = PARTS - PARTS_HERE if upper_here else PARTS_HERE
+    return Half(cut, upper=upper_here), Half(cut, upper=not upper_here)
 
 
 class NotHalvedError(RuntimeError):

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from glidepath.condor.around import CHANGES_MAX, SELDOM, SLACK_S, Surroundings, recent
 from glidepath.condor.binding import ClassAd, HTCondorException
 from glidepath.condor.evaluate import BadJob, owner_of
 from glidepath.condor.groups import AS_RUNNING, HELD, IDLE, JobId, Sorter, Tally, counted
-from glidepath.condor.halves import Half, NotHalvedError, at_once
+from glidepath.condor.halves import HALVED_MIN, Half, NotHalvedError, at_once, two_halves
 from glidepath.condor.ids import group_ids, own_id, whole_of
 from glidepath.condor.isolate import Isolation
 from glidepath.condor.match import Matcher
@@ -44,6 +45,19 @@ TOTALS = ("Jobs", "Idle", "Running", "Held", "Removed", "Completed", "Suspended"
 SERVER_TIME = "ServerTime"
 
 
+class _NamesChangedError(Exception):
+    """Some job states what was not asked for."""
+
+
+class _Counted(NamedTuple):
+    """One half of a queue."""
+
+    tally: Tally
+    missing: set[str]  # names that its expressions look at
+    expands: bool  # the schedd adds such names by itself
+    groups: int
+
+
 class Reader:
     """Reads one schedd. `mark` is told whose expressions are worked on, `beside` by a process beside."""
 
@@ -64,6 +78,7 @@ class Reader:
         self._base: Base | None = None
         self._still: tuple[Totals, float, Tally] | None = None  # what was counted exactly, and when
         self.totals: Totals = ()  # as they were last told
+        self._jobs = 0  # at the beginning of the last full read
         self._halves, self._upper_here = True, False  # whether this schedd can be read so, and which was here
         self._expands = False  # this schedd adds by itself what expressions look at
         self._around = Surroundings(queue)
@@ -116,20 +131,16 @@ class Reader:
     def _full(self, question: Question) -> Reading:
         began = self._mono()
         totals = self._totals()
-        last = self._base.tally.last[0] if self._base is not None else 0
-        young = self._isolation.asked(
-            lambda: self._around.look(
-                self._names(question), question.run_names, last=last, jobs=totals[0], now_s=began
-            )
-        )
+        young, counted = self._looked(question, totals[0], began)
         for _ in range(ROUNDS_MAX):
-            tally, missing = self._counted(question)
+            tally, missing = counted or self._counted(question)
+            counted = None
             added = frozenset(sorted(missing)[: NAMES_ADDED_MAX - len(self._further)])
             if self._expands or not added:
                 break
             self._further |= added
         self._isolation.asked(lambda: self._around.find_submitted(tally.last[0]))
-        halves = 2 if self._around.cut is not None and self._halves else 1
+        halves = 2 if self._halved() else 1
         ended = self._mono()
         self._base = Base(
             tally=tally,
@@ -141,6 +152,39 @@ class Reader:
         )
         self._still = (totals, began, tally)
         return self._reading(tally, self._base, began, full=True, exact=True)
+
+    def _looked(
+        self, question: Question, jobs: int, now_s: float
+    ) -> tuple[dict[JobId, int], tuple[Tally, set[str]] | None]:
+        """What is around; of a long queue also what was counted meanwhile, where that can be used."""
+        around, self._jobs = self._around, jobs
+        last = self._base.tally.last[0] if self._base is not None else 0
+        self._isolation.asked(lambda: around.glance(self._names(question), question.run_names, jobs=jobs))
+        names = self._names(question)
+        young: dict[JobId, int] = {}
+
+        def look() -> None:
+            young.update(around.look(names, question.run_names, last=last, jobs=jobs, now_s=now_s))
+
+        def look_and_compare() -> None:
+            look()
+            if self._names(question) != names:
+                raise _NamesChangedError
+
+        if self._halved() and not around.sampled:
+            try:
+                return young, self._in_halves(question, look_and_compare)
+            except _NamesChangedError:
+                return young, None
+            except NotHalvedError:
+                self._halves = False
+            except HTCondorException:
+                pass  # Whoever breaks the answer is found later.
+        self._isolation.asked(look)
+        return young, None
+
+    def _halved(self) -> bool:
+        return self._jobs >= HALVED_MIN and self._halves and not self._isolation.culprits
 
     def _sorter(
         self,
@@ -164,10 +208,9 @@ class Reader:
 
     def _counted(self, question: Question) -> tuple[Tally, set[str]]:
         """All live jobs, by groups or one by one, and the names that were missing to understand them."""
-        cut = self._around.cut
-        if cut is not None and self._halves and not self._isolation.culprits:
+        if self._halved():
             try:
-                return self._in_halves(question, cut)
+                return self._in_halves(question)
             except NotHalvedError:
                 self._halves = False
             except HTCondorException:
@@ -176,6 +219,7 @@ class Reader:
         singles = self._all_apart(ALL, names)
         ads = self._isolation.grouped(ALL, names) if singles is None else singles
         sorter = self._sorter(question, names, self._stated(question))
+        self._around.groups = len(ads)
         tally = _tallied(sorter, ads, grouped=singles is None)
         for owner, own in self._isolation.unreadable():
             tally.last = max(tally.last, own)
@@ -183,22 +227,25 @@ class Reader:
         self._expands = self._expands or sorter.expanded
         return tally, sorter.unasked
 
-    def _in_halves(self, question: Question, cut: JobId) -> tuple[Tally, set[str]]:
+    def _in_halves(
+        self, question: Question, first: Callable[[], None] = lambda: None
+    ) -> tuple[Tally, set[str]]:
+        """`first` is done here, while the other half is read already."""
         # In turns, so that both halves come to be known here: what the other process learns is lost with it.
         self._upper_here = not self._upper_here
-        here, beside = Half(cut, upper=self._upper_here), Half(cut, upper=not self._upper_here)
-        first, second = at_once(
-            lambda: self._half(question, here, self._mark), lambda: self._half(question, beside, self._beside)
-        )
-        tally, missing, expands = first
-        tally.take(second[0])
-        self._expands = self._expands or expands or second[2]
-        return tally, missing | second[1]
+        here, beside = two_halves(upper_here=self._upper_here)
 
-    def _half(
-        self, question: Question, half: Half, mark: Callable[[str], None]
-    ) -> tuple[Tally, set[str], bool]:
-        """Its tally, missing names, and whether the schedd adds names by itself."""
+        def counted_here() -> _Counted:
+            first()
+            return self._half(question, here, self._mark)
+
+        one, other = at_once(counted_here, lambda: self._half(question, beside, self._beside))
+        one.tally.take(other.tally)
+        self._expands = self._expands or one.expands or other.expands
+        self._around.groups = one.groups + other.groups
+        return one.tally, one.missing | other.missing
+
+    def _half(self, question: Question, half: Half, mark: Callable[[str], None]) -> _Counted:
         names = self._names(question)
         grouped = not self._around.differ
         ads = (
@@ -206,9 +253,10 @@ class Reader:
             if grouped
             else self._queue.plain(half.constraint, [*names, "ClusterId", "ProcId"])
         )
+        groups = len(ads)
         sorter = self._sorter(question, names, self._stated(question), mark)
         tally = _tallied(sorter, ads, grouped=grouped, half=half)
-        return tally, sorter.unasked, sorter.expanded
+        return _Counted(tally, sorter.unasked, sorter.expanded, groups)
 
     def _stated(self, question: Question) -> list[str]:
         return self._used(question.run_names)

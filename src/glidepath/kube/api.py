@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import urllib3
 from urllib3.util import Timeout
@@ -104,7 +104,10 @@ class Api:
         self._credentials = credentials or Credentials(access)
         self._changes = Limiter(changes_per_s)
         self._lock = threading.Lock()
-        self._connections: urllib3.PoolManager | None = None
+        self._connections: urllib3.HTTPConnectionPool | None = None
+        # A proxy of plain requests has to be told the server with each; everyone else knows it.
+        named = bool(access.proxy) and access.server.startswith("http:")
+        self._before = access.server if named else urlsplit(access.server).path
         self._made_for: tuple[str, str] = ("", "")
         self._streams: set[urllib3.BaseHTTPResponse] = set()
 
@@ -172,8 +175,7 @@ class Api:
         """Ends the streams too, whoever reads them."""
         with self._lock:
             streams, self._streams = self._streams, set()
-            if self._connections is not None:
-                self._connections.clear()
+            self._connections = None  # They are closed when nobody uses them any more.
         for response in streams:
             with suppress(OSError, ValueError, RuntimeError):
                 response.shutdown()
@@ -210,7 +212,7 @@ class Api:
     ) -> urllib3.BaseHTTPResponse:
         """The head of the answer. A credential that is refused is renewed and tried once more."""
         server = self.access.server
-        url = f"{server}{path}" + (f"?{urlencode(query)}" if query else "")
+        url = f"{self._before}{path}" + (f"?{urlencode(query)}" if query else "")
         for again in (True, False):
             credential = self._credentials.now()
             connections = self._opened(credential)
@@ -220,7 +222,7 @@ class Api:
                     f"{server} was not asked: getting a credential took all the time there was"
                 )
             try:
-                response = connections.request(
+                response = connections.urlopen(
                     method,
                     url,
                     body=content or None,
@@ -228,6 +230,7 @@ class Api:
                     preload_content=False,
                     decode_content=False,
                     redirect=False,
+                    assert_same_host=False,  # A proxy is another, and that is right.
                     retries=False,
                     timeout=Timeout(total=left_s, connect=min(CONNECT_S_MAX, left_s)),
                 )
@@ -260,19 +263,16 @@ class Api:
                 response.close()
                 raise UnansweredError(f"{self.access.server} answers more than {BODY_BYTES_MAX >> 20} MiB")
 
-    def _opened(self, credential: Credential) -> urllib3.PoolManager:
+    def _opened(self, credential: Credential) -> urllib3.HTTPConnectionPool:
         with self._lock:
             made_for = (credential.certificate, credential.key)
             if self._connections is None or made_for != self._made_for:
-                old, self._connections = self._connections, self._connected(credential)
-                self._made_for = made_for
-                if old is not None:
-                    old.clear()
+                self._connections, self._made_for = self._connected(credential), made_for
             return self._connections
 
-    def _connected(self, credential: Credential) -> urllib3.PoolManager:
+    def _connected(self, credential: Credential) -> urllib3.HTTPConnectionPool:
         access = self.access
-        options: dict[str, Any] = {"num_pools": 2, "maxsize": CONNECTIONS, "block": False}
+        options: dict[str, Any] = {"maxsize": CONNECTIONS, "block": False}
         if access.server.startswith("https:"):
             options["ssl_context"] = _tls(access, credential)
             if access.server_name:
@@ -281,7 +281,7 @@ class Api:
             urllib3.ProxyManager(access.proxy, **options) if access.proxy else urllib3.PoolManager(**options)
         )
         made.pool_classes_by_scheme = POOLS
-        return made
+        return made.connection_from_url(access.server)
 
 
 def _headers(method: str, content: bytes, credential: Credential, *, text: bool) -> dict[str, str]:

@@ -27,7 +27,7 @@ from glidepath.kube.errors import AccessError, KubeError
 from glidepath.kube.intent import DRAIN, INTENT, SITE, digest, intent_of, usable
 from glidepath.kube.pod import pod_of, secret_of
 from glidepath.kube.reflector import Heard, Reflector
-from glidepath.kube.settings import KubernetesSettings
+from glidepath.kube.settings import KubernetesSettings, PodSettings
 from glidepath.kube.shapes import Decoder, Pod
 from glidepath.kube.states import CONTAINER, PodStory, story
 from glidepath.ports import Finding, Place
@@ -41,6 +41,8 @@ FIRST_LIST_S = 15.0
 AGE_S_MAX = 90.0
 # The same while the server cannot be reached or refuses.
 TROUBLED_S_MAX = 20.0
+# Creates that are under way at the same time: one alone mostly waits for the server.
+AT_ONCE = 4
 STOP_S = 10  # that a pilot which is removed has left before it is killed
 TRIES_MAX = 3  # at deleting a pod that changes meanwhile
 LOG_LINES = 2000
@@ -72,12 +74,15 @@ class KubernetesBackend:
     ) -> None:
         self.site = site
         self.limit_s = LIMIT_S
+        self.at_once = AT_ONCE
         self.settings = settings
         self._place, self._wall = place, wall
         self._access = access or (lambda: access_of(settings))
         self._lock = threading.Lock()
         self._opened: Opened | None = None
         self._decoder = Decoder(Pod)
+        self._tables: dict[str, PodSettings] = {}
+        self._under_way = 0  # creates whose pod is not known yet
 
     # Reading.
 
@@ -177,7 +182,7 @@ class KubernetesBackend:
             return Refused("the name of a pod must be at most 63 small letters, digits and `-`")
         if "GLIDEPATH_COLLECTOR" not in dict(spec.join):
             return Refused(f"the pool `{one_line(spec.pool)}` cannot be joined from a pod")
-        pod = self.settings.pod(spec.offer.partition("/")[2])
+        pod = self._table(spec.offer)
         if not pod.image:
             return Refused(f"there is no image for `{spec.offer}`; set `image`")
         if not spec.secrets and not pod.token_secret:
@@ -187,11 +192,22 @@ class KubernetesBackend:
         return self._tried(spec.name, lambda opened: self._submitted(opened, spec))
 
     def _submitted(self, opened: Opened, spec: PilotSpec) -> Outcome:
-        ours = len(opened.pods.heard(wait_s=FIRST_LIST_S).items)
-        if ours >= self.settings.pods_max:
-            return Refused(f"there are {ours} pods of ours, and `pods_max` is {self.settings.pods_max}")
+        opened.pods.count(wait_s=FIRST_LIST_S)  # Waited for before the lock is held.
+        with self._lock:
+            # Others may be on their way; together they must not be too many either.
+            ours = opened.pods.count(wait_s=0) + self._under_way
+            if ours >= self.settings.pods_max:
+                return Refused(f"there are {ours} pods of ours, and `pods_max` is {self.settings.pods_max}")
+            self._under_way += 1
+        try:
+            return self._started(opened, spec)
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+    def _started(self, opened: Opened, spec: PilotSpec) -> Outcome:
         community = self._place.terms.get(spec.offer, NO_TERMS).community
-        settings = self.settings.pod(spec.offer.partition("/")[2])
+        settings = self._table(spec.offer)
         wanted = pod_of(spec, settings, community=community, namespace=opened.namespace)
         made, said = self._made(opened, spec, wanted)
         if isinstance(made, (Failed, Refused)):
@@ -200,6 +216,13 @@ class KubernetesBackend:
         if spec.secrets and not settings.token_secret:
             self._furnish(opened, spec, made.metadata.uid)
         return Done(said)
+
+    def _table(self, offer: OfferKey) -> PodSettings:
+        """Made once for each offer; there are few."""
+        name = offer.partition("/")[2]
+        if name not in self._tables:
+            self._tables[name] = self.settings.pod(name)
+        return self._tables[name]
 
     def _made(
         self, opened: Opened, spec: PilotSpec, wanted: Mapping[str, Any]

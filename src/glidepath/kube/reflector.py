@@ -128,6 +128,15 @@ class Reflector(Generic[Item]):
                 counts=self._counts,
             )
 
+    def count(self, *, wait_s: float) -> int:
+        """How many are there, without a copy of them. Raises OSError where nothing was heard yet."""
+        self._start()
+        self._synced.wait(wait_s)
+        with self._lock:
+            if self._heard_at is None:
+                raise OSError(self._trouble)
+            return len(self._items)
+
     def seen(self, item: Item) -> None:
         """Takes in the answer to a change of our own, so that it shows at once."""
         with self._lock:
