@@ -188,10 +188,10 @@ class Controllers:
     def _recover(self) -> None:
         """An earlier life died over its last plan: what it asked for is asked for again.
 
-        Only where the lock of a file proves that it is dead. The owner of a server's lease may sleep: what
-        it still asks for when it wakes could start a pilot that has lived and was cleared away meanwhile.
+        The owner of a server's lease may only sleep. When it wakes it asks for nothing more; what was on its
+        way already finds its names at the site, where they are kept for `repeat_within`.
         """
-        if self.last is not None and self.last.outcomes is None and self.store.path is not None:
+        if self.last is not None and self.last.outcomes is None:
             self.provisioner.again(self.last.plan, self.last.rules)
             self.memory = memory_after(self.last, self.clock.now())
 
