@@ -1,4 +1,4 @@
-"""Acts at a site that takes several at once: those of one verb side by side, the verbs as the plan has them."""
+"""Acts at a site that takes several at once: those of one verb side by side, verbs in turn."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_one_that_hangs_leaves_the_others_their_outcomes() -> None:
 
     gate = threading.Event()
     names = [f"s{number}" for number in range(6)]
-    found = shell(Hanging(limit_s=0.1), calls=ThreadCalls(), act_s_max=0.2).act(a_plan(a_submit(*names)))
+    found = shell(Hanging(limit_s=0.1), calls=ThreadCalls(), act_s_max=1.0).act(a_plan(a_submit(*names)))
     gate.set()
     assert {did.about: did.outcome for did in found} == {
         **dict.fromkeys(names, Done()),
