@@ -57,11 +57,14 @@ def shared_server(config: pytest.Config) -> Server:
 
 
 @contextlib.contextmanager
-def postgres() -> Iterator[Server]:
-    """One server for as long as the block lasts; skips, or fails in CI, where there can be none."""
+def postgres(address: str = "") -> Iterator[Server]:
+    """One server for as long as the block lasts, with an address where one is given.
+
+    Skips, or fails in CI, where there can be none.
+    """
     server = part.Server(f"postgres@{os.getpid()}-{next(_NUMBERS)}", place=place())
     needs(server.part)
-    server.up(tied=True)  # A test run that is killed must not leave its server behind.
+    server.up(tied=True, address=address)  # A test run that is killed must not leave its server behind.
     try:
         yield Server(server)
     finally:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,6 +25,7 @@ from bed.parts import condor_containers, condor_root
 from bed.parts.condor_config import DOMAIN, client_text, network, pool_text
 from bed.parts.condor_root import USERS
 from bed.place import Instance, Place
+from bed.ports import free_port
 from bed.running import State, began, end, remember, send, start, state_of
 from bed.trouble import Trouble
 
@@ -37,9 +36,6 @@ UP_S_MAX = 60
 SOFT_S_MAX = 5
 TOOL_S_MAX = 30
 POLL_S = 0.1
-# Below what Linux gives to outgoing connections, so that none of those can sit on a chosen port.
-PORTS = range(20000, 30000)
-PORT_TRIES_MAX = 50
 TOKEN_S = 24 * 3600
 TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 OWNED_BY_CONDOR = ("log", "spool", "lock", "run", "execute", "s")
@@ -201,7 +197,7 @@ class Pool:
         """Starts it where it is not up; with `collector` it joins that pool; `tied`, it ends with us."""
 
         def begin() -> State:
-            chosen = free_port(address, [port] if port else random.sample(PORTS, PORT_TRIES_MAX))
+            chosen = free_port(address, [port] if port else ())
             ours = f"{address}:{chosen}"
             theirs = collector.address if collector else ours
             self._furnish(collector)
@@ -391,18 +387,3 @@ def up_now(instance: Instance) -> State | None:
     """The state of an instance that runs."""
     state = state_of(instance)
     return state if state and state.alive() else None
-
-
-def free_port(address: str, candidates: Sequence[int]) -> int:
-    """The first of these on which nobody listens."""
-    for port in candidates:
-        with socket.socket() as listener:
-            # As HTCondor does: a port that only remembers old connections is free.
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind((address, port))
-            except OSError:
-                continue
-            return port
-    tried = f"port {candidates[0]}" if len(candidates) == 1 else f"{len(candidates)} ports"
-    raise Trouble(f"{tried} of {address} tried, none is free; choose another one with `--port`")

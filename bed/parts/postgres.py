@@ -1,7 +1,7 @@
 """PostgreSQL: found on this machine, or installed where that is possible, on a socket in its own folder.
 
 A name comes in, a running server with its address goes out. It touches no server that is already running
-and opens no port.
+and opens no port, unless it is given an address to listen on; who comes from there needs a password.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from bed.cache import Say, silent
 from bed.command import run
 from bed.machine import Machine
 from bed.place import Instance, Place
+from bed.ports import free_port
 from bed.running import State, began, end, remember, start, state_of
 from bed.trouble import Trouble
 
@@ -92,18 +93,21 @@ class Server:
         self.folder = self.instance.folder
         self.user = server_user()
         self.say = say
+        self.port = 5432
 
     def url(self, database: str) -> str:
-        return f"postgresql://{self.user}@/{database}?host={self.folder}"
+        return f"postgresql://{self.user}@/{database}?host={self.folder}&port={self.port}"
 
-    def up(self, *, tied: bool = False) -> State:
+    def up(self, *, tied: bool = False, address: str = "") -> State:
         """Starts it where it is not up; `tied`, it ends with this process."""
-        return lifecycle.up(self.part, self.instance, self.say, lambda: self._begin(tied=tied))
+        return lifecycle.up(
+            self.part, self.instance, self.say, lambda: self._begin(tied=tied, address=address)
+        )
 
     def down(self) -> None:
         lifecycle.down(self.part, self.instance, self.say)
 
-    def _begin(self, *, tied: bool) -> State:
+    def _begin(self, *, tied: bool, address: str) -> State:
         binaries = find_binaries()
         if not binaries:
             raise Trouble("`initdb` and `postgres` are not found")
@@ -127,6 +131,11 @@ class Server:
         words = as_user(self.user, [str(binaries / "initdb"), *options], tied=True)
         run(words, limit_s=INIT_S_MAX, folder=self.folder).must("PostgreSQL made no database")
         wanted = {**FAST, "unix_socket_directories": str(self.folder)}
+        if address:
+            self.port = free_port(address)
+            wanted |= {"listen_addresses": address, "port": str(self.port)}
+            with (cluster / "pg_hba.conf").open("a", encoding="utf-8") as rights:
+                rights.write("host all all all scram-sha-256\n")
         settings = [f"--{name}={value}" for name, value in wanted.items()]
         words = as_user(self.user, [str(binaries / "postgres"), "-D", str(cluster), *settings], tied=tied)
         pid = start(words, self.instance, environ=os.environ, output=logs / "output")

@@ -22,6 +22,7 @@ from bed.command import Ended
 from bed.parts.condor import Pool
 from bed.parts.kube_config import API_PORT
 from bed.parts.kubernetes import Cluster
+from tests.postgres import postgres
 
 from glidepath.kube.intent import SITE
 from grid.grid_world import RIGHTS, Grid
@@ -106,8 +107,9 @@ class Charted(Grid):
         access, within_s = self.cluster.kubeconfig, UNINSTALL_S + 30
         return helm(*words, "--namespace", NAMESPACE, kubeconfig=access, limit_s=within_s)
 
-    def release(self, verb: str, image: str, *more: str) -> None:
+    def release(self, verb: str, image: str, *more: str, store: str = "") -> None:
         config = CONFIG.format(address=self.pool.address, image=image)
+        config += f'\n[store]\nurl = "{store}"\n' if store else ""
         set_ = (f"image.repository={IMAGE}", "image.tag=bed", "home.storageClass=bed", "drain.sites={chart}")
         set_ += ("pool.readTokenSecret=glidepath-read", *more)
         words = ("--post-renderer", str(self.routing), *values(*set_, config=config))
@@ -120,21 +122,40 @@ class Charted(Grid):
         found: list[dict[str, Any]] = json.loads(self.kubectl("get", *words, "-o", "json"))["items"]
         return found
 
-    def controller(self, word: str = "started") -> str:
-        """The pod of glidepath that is `started` or `ready`, and not on its way out; or nothing."""
+    def controllers(self, word: str = "started") -> list[str]:
+        """The pods of glidepath that are `started` or `ready`, and not on their way out."""
+        names = []
         for pod in self.items("pods", "-l", "app.kubernetes.io/component=controller"):
             now = [each[word] for each in pod["status"].get("containerStatuses", [])]
             if now == [True] and "deletionTimestamp" not in pod["metadata"]:
-                return str(pod["metadata"]["name"])
-        return ""
+                names.append(str(pod["metadata"]["name"]))
+        return names
+
+    def controller(self, word: str = "started") -> str:
+        """The only such pod, or nothing."""
+        return next(iter(self.controllers(word)), "")
+
+    def standing_by(self) -> set[str]:
+        """Those of them that found the store taken when they started."""
+        logs = {name: self.kubectl("logs", f"pod/{name}") for name in self.controllers()}
+        return {name for name, told in logs.items() if "standing by: " in told and "owns the store" in told}
+
+    def cycle(self) -> int:
+        """The number of the last cycle that anybody wrote down."""
+        told = self.ask_inside("journal", "list", "--limit", "1", "-o", "json")
+        return max((item["cycle"] for item in json.loads(told)["items"]), default=0) if told else 0
+
+    def alive(self, name: str) -> bool:
+        inside = ("exec", f"pod/{name}", "-n", NAMESPACE, "--", "glidepath", "alive")
+        return self.cluster.kubectl(*inside).out.startswith("alive: ")
 
     def restarts(self, name: str) -> int:
         (pod,) = [each for each in self.items("pods") if each["metadata"]["name"] == name]
         return sum(each["restartCount"] for each in pod["status"].get("containerStatuses", []))
 
-    def loop_pid(self) -> int:
+    def loop_pid(self, pod: str) -> int:
         """The glidepath in the pod, as the machine sees it."""
-        ours = f"KUBERNETES_SERVICE_HOST={self.cluster.node_address}".encode()
+        ours = f"HOSTNAME={pod}".encode()
         for folder in Path("/proc").iterdir():
             with suppress(OSError):
                 words = (folder / "cmdline").read_bytes().split(b"\0")
@@ -169,7 +190,7 @@ class Charted(Grid):
         return sorted(set(found) - set(usual))
 
 
-GIVEN = ("secret/glidepath-token", "secret/glidepath-read")
+GIVEN = ("secret/glidepath-token", "secret/glidepath-read", "secret/database")
 
 
 @pytest.fixture(scope="module")
@@ -199,8 +220,8 @@ def charted(cluster: Cluster, daemons: Pool, controller: None, tmp_path: Path) -
                 "hostPath": {"path": str(volume)},
             },
         },
-        secret("glidepath-token", daemons.token("glidepath-bed@bed.example", RIGHTS)),
-        secret("glidepath-read", daemons.token("reader@bed.example", ("READ",))),
+        secret("glidepath-token", daemons.token("glidepath-bed@bed.example", RIGHTS) + "\n"),
+        secret("glidepath-read", daemons.token("reader@bed.example", ("READ",)) + "\n"),
     )
     made = Charted(tmp_path, daemons, cluster)
     yield made
@@ -210,9 +231,9 @@ def charted(cluster: Cluster, daemons: Pool, controller: None, tmp_path: Path) -
     shutil.rmtree(volume)
 
 
-def secret(name: str, token: str) -> dict[str, Any]:
+def secret(name: str, value: str, key: str = "token") -> dict[str, Any]:
     about = {"name": name, "namespace": NAMESPACE}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "stringData": {"token": token + "\n"}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "stringData": {key: value}}
 
 
 def test_a_job_outlives_upgrade_and_rollback_and_an_uninstall_leaves_nothing(
@@ -252,12 +273,31 @@ def test_a_job_outlives_upgrade_and_rollback_and_an_uninstall_leaves_nothing(
     until(lambda: charted.ours() == [], lambda: str(charted.ours()), within_s=WAIT_S)
 
 
-def test_a_loop_that_hangs_is_started_anew(charted: Charted, image: str) -> None:
-    charted.release("install", image)
-    until(lambda: charted.controller() != "", charted.said, within_s=WAIT_S)
-    name = charted.controller()
-    os.kill(charted.loop_pid(), signal.SIGSTOP)
-    until(lambda: charted.restarts(name) == 1 and charted.controller() == name, charted.said, within_s=WAIT_S)
-    assert charted.ask_inside("alive").startswith("alive: ")
+@pytest.fixture
+def database(cluster: Cluster) -> Iterator[str]:
+    """A PostgreSQL that pods reach and that wants a password; its address is without."""
+    with postgres(cluster.host_address) as server:
+        server.execute("CREATE ROLE gp LOGIN PASSWORD 'of the bed'")
+        server.execute("CREATE DATABASE gp OWNER gp")
+        cluster.apply(secret("database", "of the bed", key="password"))
+        yield f"postgresql://gp@{cluster.host_address}:{server.started.port}/gp"
+
+
+def test_of_two_replicas_one_that_hangs_is_started_anew_and_one_leads(
+    charted: Charted, database: str, image: str
+) -> None:
+    more = ("replicas=2", f"store.url={database}", "store.passwordSecret=database")
+    charted.release("install", image, *more, store=database)
+    until(lambda: len(charted.controllers()) == 2, charted.said, within_s=WAIT_S)
+    until(lambda: len(charted.standing_by()) == 1 and charted.cycle() > 0, charted.said, within_s=WAIT_S)
+    (leader,) = set(charted.controllers()) - charted.standing_by()
+    before = charted.cycle()
+    os.kill(charted.loop_pid(leader), signal.SIGSTOP)
+    # It may be started anew before its lease is over or after; whoever leads then, one does.
+    until(lambda: charted.restarts(leader) == 1, charted.said, within_s=WAIT_S)
+    until(lambda: charted.cycle() > before + 1, charted.said, within_s=WAIT_S)
+    until(lambda: len(charted.controllers()) == 2, charted.said, within_s=WAIT_S)
+    for name in charted.controllers():
+        until(lambda name=name: charted.alive(name), charted.said, within_s=WAIT_S)
     assert charted.helm("uninstall", "glidepath", "--timeout", f"{UNINSTALL_S}s").code == 0, charted.said()
     until(lambda: charted.ours() == [], lambda: str(charted.ours()), within_s=WAIT_S)
