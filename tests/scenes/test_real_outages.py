@@ -22,7 +22,7 @@ from whole.running import until
 
 pytestmark = pytest.mark.real
 
-WAIT_S = 90
+WAIT_S = 180
 OUTAGE_S = 60
 CYCLES_MAX = 8  # two, and what it takes until a slot has told of its claim
 ETCD_S_MAX = 20
