@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 
@@ -11,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from condor.ads import BIG, OFFERS, RUN_NAMES, TERMS, FakeQueue, job_ad, question
-from glidepath.condor.around import PRIME, SAMPLE, SELDOM, differ, scattered
+from glidepath.condor.around import PRIME, SAMPLE, differ, scattered
 from glidepath.condor.binding import ClassAd, HTCondorException
 from glidepath.condor.evaluate import BadJob, owner_of, request_of, run_s_of
 from glidepath.condor.groups import OWNER_S_MAX, Key, Tally
-from glidepath.condor.halves import Half, NotHalvedError, at_once, is_sampled, middle
 from glidepath.condor.match import Matcher
 from glidepath.condor.reader import COST_FACTOR, Reader
 from glidepath.condor.refs import TEXT_LETTERS_MAX, References
@@ -156,6 +154,25 @@ def test_while_the_totals_stand_still_nothing_else_is_asked_for_a_while() -> Non
     queue.ads.append(job_ad(ProcId="9", EnteredCurrentStatus=str(queue.now_s), QDate=str(queue.now_s)))
     clock.now_s += 1
     assert sum(counts_of(reader.read(question()).tally).values()) == 6
+
+
+def test_totals_are_not_asked_for_twice_within_a_moment() -> None:
+    queue, clock = FakeQueue([job_ad(ProcId=str(n)) for n in range(5)]), Clock()
+    reader = Reader(queue, mono=clock, wall=lambda: float(queue.now_s))
+    reader.read(question())
+    clock.now_s += 2
+    queue.asked.clear()
+    reader.waits()
+    assert queue.asked == ["totals"]
+    queue.ads.append(job_ad(ProcId="9", EnteredCurrentStatus=str(queue.now_s), QDate=str(queue.now_s)))
+    clock.now_s += 0.5
+    assert sum(reader.waits()) == 10, "each job counts in `Jobs` and in its state"
+    assert reader.read(question()).exact
+    assert queue.asked == ["totals"]
+    clock.now_s += 0.6
+    assert sum(reader.waits()) == 12
+    assert sum(counts_of(reader.read(question()).tally).values()) == 6
+    assert queue.asked == ["totals", "totals", "plain"]
 
 
 def test_a_job_that_left_without_a_trace_is_noticed_by_the_totals() -> None:
@@ -351,49 +368,6 @@ def test_a_queue_that_does_not_answer_at_all_is_an_error() -> None:
 
     with pytest.raises(HTCondorException):
         Reader(DeadQueue([job_ad()])).read(question())
-
-
-@given(jobs=JOBS, cut=st.tuples(st.integers(1, 3), st.integers(0, 5)), apart=st.booleans())
-@settings(deadline=None, max_examples=60)
-def test_two_halves_are_the_whole(jobs: list[dict[str, str]], cut: tuple[int, int], apart: bool) -> None:
-    whole = Reader(FakeQueue(ads_of(jobs)), wall=lambda: 5000.0).read(question()).tally
-    reader = Reader(FakeQueue(ads_of(jobs)), wall=lambda: 5000.0)
-    reader._around.differ, reader._around.stated = apart, {name.lower() for name in (*RUN_NAMES, *SELDOM)}
-    for _ in range(2):  # Each half once here and once beside.
-        tally, missing = reader._in_halves(question(), cut)
-        assert missing <= {"base", "factor", "imagesize", "clusterid", "procid"}
-        assert counts_of(tally) == one_by_one(ads_of(jobs))
-        assert {key: row.first for key, row in tally.rows.items() if row.idle} == {
-            key: row.first for key, row in whole.rows.items() if row.idle
-        }
-        assert (tally.held, tally.aside_jobs, tally.last) == (whole.held, whole.aside_jobs, whole.last)
-
-
-def test_a_schedd_that_asks_constraints_of_groups_alone_is_not_halved() -> None:
-    class GroupsQueue(FakeQueue):
-        def grouped(self, constraint: str, names: Sequence[str]) -> list[ClassAd]:
-            return super().grouped("true", names)
-
-    reader = Reader(GroupsQueue([job_ad(ClusterId=str(n)) for n in range(1, 9)]), wall=lambda: 5000.0)
-    reader._around.cut = (5, 0)
-    tally, _ = reader._counted(question())
-    assert [row.idle for row in tally.rows.values()] == [8]
-    assert not reader._halves
-
-
-def test_a_process_beside_that_dies_is_an_error_and_not_half_a_queue() -> None:
-    with pytest.raises(HTCondorException, match="ended"):
-        at_once(lambda: 1, lambda: os._exit(3))
-    with pytest.raises(NotHalvedError):
-        at_once(lambda: 1, lambda: Half((5, 0), upper=True).refuse_others(((1, 0), (1, 0))))
-
-
-@pytest.mark.parametrize("beyond", [1, 20, 3000])
-def test_the_middle_of_a_long_queue_is_found(beyond: int) -> None:
-    ids = [(1 + n // beyond, n % beyond) for n in range(100_000)]
-    found = middle([own for own in ids if is_sampled(own)])
-    assert found is not None
-    assert 0.4 < sum(own < found for own in ids) / len(ids) < 0.6
 
 
 @pytest.mark.parametrize(("groups", "expected"), [(1, False), (20, False), (300, False), (1000, True)])

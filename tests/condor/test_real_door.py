@@ -150,7 +150,7 @@ def test_a_submission_is_seen_without_a_full_read(daemons: Pool, door: CondorPoo
 
 
 def test_a_long_queue_is_read_in_halves_and_counted_exactly(daemons: Pool, door: CondorPool) -> None:
-    submit(daemons, "ann", f"request_memory = 512\nqueue {HALVED_MIN}\n")
+    long = submit(daemons, "ann", f"request_memory = 512\nqueue {HALVED_MIN}\n")
     # Their groups have a number of a job each, which the constraint of a half looks at.
     odd = "request_memory = 600 + ProcId % 2 * 100\nrequirements = ClusterId > 0\nqueue 60\n"
     submit(daemons, "ben", odd)
@@ -159,6 +159,48 @@ def test_a_long_queue_is_read_in_halves_and_counted_exactly(daemons: Pool, door:
     assert found == {512: (HALVED_MIN + 60, 0), 600: (30, 0), 700: (30, 0)}
     asked = (daemons.folder / "log" / "SchedLog").read_text(errors="replace")
     assert asked.count("aggregating on 'JobStatus") >= 2
+    _edits_are_seen(daemons, long)
+
+
+def _edits_are_seen(daemons: Pool, long: int) -> None:
+    """By whoever reads the whole queue: of one job, of a whole cluster, and all of it after a restart."""
+    edits = (
+        (f"{long}.7", "RequestMemory", "800"),
+        (f"{long}.19999", "Requirements", "false"),
+        (f"{long}.8", "AllowedExecuteDuration", "60"),
+    )
+    for job, name, value in edits:
+        daemons.run("condor_qedit", job, name, value, user="ann").must("edit")
+    small = submit(daemons, "ben", "request_memory = 900\nqueue 40\n")
+    daemons.run("condor_qedit", str(small), "RequestMemory", "901 * RequestCpus", user="ben").must("edit")
+    expected = {
+        (512, None, 2): HALVED_MIN + 60 - len(edits),
+        (512, None, 0): 1,
+        (512, 60, 2): 1,
+        (800, None, 2): 1,
+        (600, None, 3): 30,
+        (700, None, 3): 30,
+        (901, None, 3): 40,
+    }
+    for door in opened(daemons):
+        assert shown(demand(door)) == expected
+    daemons.restart("schedd")
+    for door in opened(daemons):
+        # Where the collector still shows the old one's address, asking there fails.
+        until("all is counted again", lambda door=door: shown_or_none(door) == expected)  # type: ignore[misc]
+
+
+def shown(sight: DemandSight) -> dict[tuple[int, int | None, int], int]:
+    return {
+        (each.shape.request.memory_mib, each.run_s_max, len(each.fits)): each.idle for each in sight.demands
+    }
+
+
+def shown_or_none(door: CondorPool) -> dict[tuple[int, int | None, int], int] | None:
+    try:
+        return shown(demand(door))
+    except OSError:
+        return None
 
 
 @pytest.mark.parametrize(

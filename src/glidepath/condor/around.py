@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from glidepath.condor.binding import ClassAd
+from glidepath.condor.binding import ClassAd, HTCondorException
 from glidepath.condor.groups import JobId
 from glidepath.condor.ids import QDATES_ASKED_MAX, Submitted, own_id, whole_of
 from glidepath.condor.reading import Queue
@@ -65,7 +65,10 @@ class Surroundings:
         self.sampled = 0
         if jobs >= SAMPLED_MIN and (self.groups is None or self.groups > FEW_SHARE_MAX * jobs):
             left = self._left(run_names)
-            few = self._queue.plain("true", [*names, *left], limit=FIRST)
+            try:
+                few = self._queue.plain("true", [*names, *left], limit=FIRST)
+            except HTCondorException:
+                few = []  # One of them breaks the answer; who it is is found where all are read.
             for ad in few:
                 self.stated |= _stated(ad, left)
             if differ(few, names, FIRST):

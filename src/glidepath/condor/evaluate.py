@@ -37,13 +37,17 @@ class BadJob(ValueError):
 
 def request_of(ad: ClassAd) -> Resources:
     """What the job asks for, its expressions worked out."""
-    return Resources(
-        cpu_milli=1000 * whole(ad, "RequestCpus", default=CPUS_DEFAULT, least=1, most=CPUS_MAX),
-        memory_mib=whole(ad, "RequestMemory", default=MEMORY_MIB_DEFAULT, least=1, most=SIZE_MIB_MAX),
-        disk_mib=-(
-            -whole(ad, "RequestDisk", default=DISK_KIB_DEFAULT, least=0, most=DISK_KIB_MAX) // KIB_PER_MIB
-        ),
-        gpus=whole(ad, "RequestGPUs", default=0, least=0, most=GPUS_MAX),
+    return Resources(*amounts_of(ad))
+
+
+def amounts_of(ad: ClassAd) -> tuple[int, int, int, int]:
+    """The same as bare numbers, in the order of `Resources`."""
+    disk_kib = whole(ad, "RequestDisk", default=DISK_KIB_DEFAULT, least=0, most=DISK_KIB_MAX)
+    return (
+        1000 * whole(ad, "RequestCpus", default=CPUS_DEFAULT, least=1, most=CPUS_MAX),
+        whole(ad, "RequestMemory", default=MEMORY_MIB_DEFAULT, least=1, most=SIZE_MIB_MAX),
+        -(-disk_kib // KIB_PER_MIB),
+        whole(ad, "RequestGPUs", default=0, least=0, most=GPUS_MAX),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from glidepath.condor.binding import ClassAd, ExprTree
-from glidepath.condor.evaluate import BadJob, owner_of, request_of, run_s_of
+from glidepath.condor.evaluate import BadJob, amounts_of, owner_of, run_s_of
 from glidepath.condor.match import Matcher
 from glidepath.condor.refs import TEXT_LETTERS_MAX, References, long_texts
 from glidepath.core.quantity import OfferKey, Resources, Traits
@@ -85,7 +85,9 @@ class Tally:
         self.last = max(self.last, other.last)
 
     def add(self, key: Key, owner: str, *, status: int, count: int, first: JobId | None) -> None:
-        row = self.rows.setdefault(key, Row())
+        row = self.rows.get(key)
+        if row is None:
+            row = self.rows[key] = Row()
         if status == IDLE:
             row.idle = max(0, row.idle + count)
             row.owners[owner] = max(0, row.owners.get(owner, 0) + count)
@@ -133,6 +135,8 @@ class Sorter:
         self._marked = ""
         # By the names of an ad, which are the same for most: those that nobody asked for.
         self._others: dict[tuple[str, ...], tuple[str, ...]] = {}
+        # Equal ones are one and the same, whose hash is worked out once.
+        self._requests: dict[tuple[int, int, int, int], Resources] = {}
         self.unasked: set[str] = set()  # names that expressions look at and that were not asked for
         self._asked = asked | OF_GROUPS
         self._expressions = EXPRESSIONS | further | {name.lower() for name in run_names}
@@ -156,7 +160,10 @@ class Sorter:
             self._refuse_long_texts(ad)
             if not self.expanded:
                 self._look_for_names(ad)
-            request = request_of(ad)
+            amounts = amounts_of(ad)
+            request = self._requests.get(amounts)
+            if request is None:
+                request = self._requests[amounts] = Resources(*amounts)
             fit = self._matcher.fit(ad, request, now_s=self._now_s)
             return Key(request, fit.traits, run_s_of(ad, self._run_names), fit.offers)
         finally:

@@ -16,6 +16,7 @@ from glidepath.condor.groups import JobId
 QDATES_ASKED_MAX = 2_000
 QDATES_KEPT_MAX = 50_000
 
+_BOTH = re.compile(r"(\d{1,10})\.(\d{1,10})(?: \.\.\.)? (\d{1,10})\.(\d{1,10})")
 _ID = re.compile(r"(\d{1,10})\.(\d{1,10})")
 
 
@@ -56,5 +57,11 @@ def own_id(ad: ClassAd) -> JobId:
 def group_ids(ad: ClassAd) -> tuple[JobId, JobId]:
     """The first and the last job of a group, as the schedd names them."""
     text = ad.get("JobIds")
-    found = [(int(a), int(b)) for a, b in _ID.findall(text)] if isinstance(text, str) else []
+    if not isinstance(text, str):
+        return ((0, 0), (0, 0))
+    both = _BOTH.fullmatch(text)  # as nearly all are written
+    if both is not None:
+        a, b, c, d = both.groups()
+        return ((int(a), int(b)), (int(c), int(d)))
+    found = [(int(a), int(b)) for a, b in _ID.findall(text)]
     return (min(found), max(found)) if found else ((0, 0), (0, 0))

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, product
 from typing import NamedTuple
 
-from glidepath.condor.binding import ClassAd, ClassAdException, ExprTree
+from glidepath.condor.binding import ClassAd, ClassAdException, ExprTree, Value
 from glidepath.condor.evaluate import KIB_PER_MIB, BadJob
-from glidepath.condor.refs import TEXT_LETTERS_MAX, References
+from glidepath.condor.refs import TEXT_LETTERS_MAX, TEXTS_KEPT_MAX, References
 from glidepath.condor.slotad import ad_text, slot_attributes, start_terms
 from glidepath.core.provision.offer import Kind, Offer, kind_for, kind_of
 from glidepath.core.quantity import OfferKey, Resources, Shape, Traits
@@ -38,6 +38,18 @@ class Fit(NamedTuple):
     traits: Traits = ()
 
 
+class _Known(NamedTuple):
+    """Of a text of requirements: the attributes of the job that it looks at, and whether the hour counts."""
+
+    names: tuple[str, ...]
+    timed: bool
+
+
+class _Job(NamedTuple):
+    ad: ClassAd
+    requirements: ExprTree
+
+
 class Matcher:
     """The offers of one configuration, ready to be matched."""
 
@@ -55,6 +67,7 @@ class Matcher:
         self._refs = references
         self._slots: dict[Kind, ClassAd | None] = {}
         self._fits: dict[tuple[object, ...], Fit] = {}
+        self._texts: dict[str, _Known] = {}
         needed: set[str] = set()
         usable = []
         for offer in sorted(offers, key=lambda each: each.key):
@@ -100,25 +113,33 @@ class Matcher:
         except KeyError:
             return Fit()
         text = str(requirements)
-        if len(text) > TEXT_LETTERS_MAX:
-            raise BadJob(f"Requirements has {len(text)} letters, more than {TEXT_LETTERS_MAX}")
-        key = self._key(ad, request, requirements, text)
-        if "time" in text.lower():
+        known = self._texts.get(text) or self._known(requirements, text)
+        key = self._key(ad, request, known.names, text)
+        if known.timed:
             key = (*key, now_s // MINUTE_S)
         found = self._fits.get(key)
         if found is None:
             if len(self._fits) >= FITS_KEPT_MAX:
                 self._fits.clear()
-            found = self._fits[key] = self._matched(with_request(ad, request), request)
+            found = self._fits[key] = self._matched(_Job(with_request(ad, request), requirements), request)
         return found
 
-    def _key(self, ad: ClassAd, request: Resources, requirements: ExprTree, text: str) -> tuple[object, ...]:
+    def _known(self, requirements: ExprTree, text: str) -> _Known:
+        if len(text) > TEXT_LETTERS_MAX:
+            raise BadJob(f"Requirements has {len(text)} letters, more than {TEXT_LETTERS_MAX}")
+        if len(self._texts) >= TEXTS_KEPT_MAX:
+            self._texts.clear()
+        names = (self._refs.own(requirements, text) | self.needed) - REQUESTS
+        known = self._texts[text] = _Known(tuple(sorted(names)), "time" in text.lower())
+        return known
+
+    def _key(self, ad: ClassAd, request: Resources, names: tuple[str, ...], text: str) -> tuple[object, ...]:
         seen: set[str] = set()
-        parts: list[object] = [text, request.as_tuple()]
-        level = (self._refs.own(requirements, text) | self.needed) - REQUESTS
+        parts: list[object] = [text, request]
+        level = names
         for _ in range(DEPTH_MAX):
             further: set[str] = set()
-            for name in sorted(level):
+            for name in level:
                 value = ad.get(name)
                 if value is None:
                     continue
@@ -128,41 +149,50 @@ class Matcher:
                     parts.append((name, value_text))
                 else:
                     parts.append((name, value if isinstance(value, (int, str, float)) else str(value)))
-            seen |= level
-            level = frozenset(further - seen - REQUESTS)
-            if not level:
+            if not further:
                 break
+            seen.update(level)
+            level = tuple(sorted(further - seen - REQUESTS))
         return tuple(parts)
 
-    def _matched(self, ad: ClassAd, request: Resources) -> Fit:
-        traits = self._traits(ad, request)
+    def _matched(self, job: _Job, request: Resources) -> Fit:
+        traits = self._traits(job, request)
         shape = Shape(request, traits)
-        found = [offer.key for offer in self.offers if self._fits_one(ad, offer, shape)]
+        found = [offer.key for offer in self.offers if self._fits_one(job, offer, shape)]
         return Fit(tuple(found), traits if found else ())
 
-    def _fits_one(self, ad: ClassAd, offer: Offer, shape: Shape) -> bool:
+    def _fits_one(self, job: _Job, offer: Offer, shape: Shape) -> bool:
         kind = kind_for(offer, shape)
         slot = self.slot(kind) if kind is not None else None
-        return slot is not None and matches(ad, slot)
+        return slot is not None and matches(job.ad, slot, job.requirements)
 
-    def _traits(self, ad: ClassAd, request: Resources) -> Traits:
+    def _traits(self, job: _Job, request: Resources) -> Traits:
         """The traits that a fitted offer has to choose so that the job runs; none where none must be."""
         for offer in self.offers:
-            if not offer.choices or not offer.fitted or self._fits_one(ad, offer, Shape(request)):
+            if not offer.choices or not offer.fitted or self._fits_one(job, offer, Shape(request)):
                 continue
             names = [name for name, _ in offer.choices]
             ways = product(*(values for _, values in offer.choices))
             for values in islice(ways, COMBINATIONS_MAX):
                 traits = tuple(sorted(zip(names, values, strict=True)))
-                if self._fits_one(ad, offer, Shape(request, traits)):
+                if self._fits_one(job, offer, Shape(request, traits)):
                     return traits
         return ()
 
 
-def matches(job: ClassAd, slot: ClassAd) -> bool:
-    """Both ways, as the negotiator does it. What cannot be evaluated does not match."""
+def matches(job: ClassAd, slot: ClassAd, requirements: ExprTree | None = None) -> bool:
+    """Both ways, as the negotiator does it. What cannot be evaluated does not match.
+
+    The job's requirements can be given where they were looked up before: each time makes a copy of them.
+    """
     try:
-        return bool(slot.matches(job) and job.matches(slot))
+        if requirements is None:
+            return bool(slot.matches(job) and job.matches(slot))
+        result = requirements.eval(scope=job, target=slot)
+        # Undefined and error pass for numbers, and are not true.
+        if isinstance(result, Value) or not isinstance(result, (bool, int, float)):
+            return False
+        return bool(result) and bool(job.matches(slot))
     except ClassAdException:
         return False
 
