@@ -73,7 +73,7 @@ def main(argv: list[str]) -> int:
     started = time.monotonic()
     seeds = range(options.seeds)
     with ProcessPoolExecutor(options.jobs) as pool:
-        storms = list(pool.map(one, seeds, [options.cycles] * len(seeds), chunksize=5))
+        storms = list(pool.map(one, seeds, [options.cycles] * len(seeds), chunksize=1))
     took_s = time.monotonic() - started
     struck = sum((Counter(each.struck) for each in storms), Counter())
     cycles = sum(each.cycles for each in storms)

@@ -15,7 +15,7 @@ from glidepath.condor.binding import ClassAd, HTCondorException
 from glidepath.condor.evaluate import BadJob, owner_of, request_of, run_s_of
 from glidepath.condor.groups import OWNER_S_MAX, Key, Tally
 from glidepath.condor.match import Matcher
-from glidepath.condor.reader import COST_FACTOR, Reader
+from glidepath.condor.reader import COST_FACTOR, STILL_S_MAX, Reader
 from glidepath.condor.refs import TEXT_LETTERS_MAX, References
 from glidepath.core.quantity import Resources
 from glidepath.terms import OfferTerms
@@ -144,7 +144,7 @@ def test_while_the_totals_stand_still_nothing_else_is_asked_for_a_while() -> Non
     reader = Reader(queue, mono=clock, wall=lambda: float(queue.now_s))
     first = reader.read(question())
     asked = []
-    for step_s in (2, 7, 1):  # within the span, at its end, and anew after the walk
+    for step_s in (2, STILL_S_MAX - 3, 1):  # within the span, at its end, and anew after the walk
         clock.now_s += step_s
         queue.asked.clear()
         reading = reader.read(question())

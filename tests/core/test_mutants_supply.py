@@ -14,7 +14,7 @@ ONE: Amounts = (1000, 1024, 0, 0)
 
 
 def a_row(free: Resources = FOUR, life_s: int = FOREVER_S, whole: bool = False) -> Row:
-    return (POOL, BIG, free, life_s, whole)
+    return (POOL, BIG, free.as_tuple(), life_s, whole)
 
 
 def stock(*rows: Row) -> Stock:

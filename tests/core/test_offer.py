@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.leaf_builders import WEST, WEST_BIG, a_shape, an_offer, resources
-from glidepath.core.provision.offer import Kind, Offer, Rules, SiteRules, kind_for
+from glidepath.core.provision.offer import (
+    SHAPES_KEPT_MAX,
+    Kind,
+    Offer,
+    Rules,
+    SiteRules,
+    kind_for,
+    worked_out,
+)
 from glidepath.core.quantity import OfferKey, PoolName, Resources, Shape, SiteName
 
 EIGHT = Resources(8000, 16384, 4096, 2)
@@ -164,7 +172,7 @@ def test_offers_of_one_name_are_told_apart_by_all_that_they_say(
 ) -> None:
     """A changed configuration has the old names: what was worked out for the old offer must not be found."""
     assert (hash(one), one == other) == (hash(other), False)
-    fresh = [kind_for.__wrapped__(offer, wanted) for offer in (one, other)]
+    fresh = [worked_out(offer, wanted) for offer in (one, other)]
     assert fresh[0] != fresh[1]
     assert [kind_for(offer, wanted) for offer in (one, other, one, other)] == fresh * 2
     assert len({one, other}) == 2
@@ -173,12 +181,22 @@ def test_offers_of_one_name_are_told_apart_by_all_that_they_say(
 @given(st.lists(offers(), min_size=1, max_size=6), SHAPES)
 def test_what_is_kept_of_a_kind_is_what_would_be_worked_out_anew(several: list[Offer], shape: Shape) -> None:
     for offer in (*several, *reversed(several)):
-        assert kind_for(offer, shape) == kind_for.__wrapped__(offer, shape)
+        assert kind_for(offer, shape) == worked_out(offer, shape)
 
 
 def test_the_same_question_is_worked_out_once() -> None:
     assert hash(fitted(traits=ROCKY)) == hash(fitted(traits=ROCKY))
     assert kind_for(fitted(traits=ROCKY), a_shape()) is kind_for(fitted(traits=ROCKY), a_shape())
+
+
+def test_an_offer_forgets_its_answers_when_there_are_too_many_and_gives_them_again() -> None:
+    offer, shapes = fitted(), [a_shape(number) for number in range(SHAPES_KEPT_MAX + 1)]
+    for shape in shapes[:-1]:
+        kind_for(offer, shape)
+    assert len(offer._kinds) == SHAPES_KEPT_MAX
+    kind_for(offer, shapes[-1])
+    assert len(offer._kinds) == 1
+    assert [kind_for(offer, shape) for shape in shapes[:9]] == [worked_out(offer, s) for s in shapes[:9]]
 
 
 def test_rules_name_every_offer_of_every_site_by_its_key() -> None:

@@ -28,7 +28,7 @@ def a_row(kind: Kind = BIG, free: Resources | None = None, life_s: int = FOREVER
     return (
         PoolName(str(more.get("pool", POOL))),
         kind,
-        free if free is not None else kind.size,
+        (free if free is not None else kind.size).as_tuple(),
         life_s,
         whole,
     )
@@ -191,7 +191,7 @@ TAKES = st.lists(
 
 
 def shelved(pilots: tuple[OnePilot, ...]) -> Stock:
-    return stock(*[(POOL, KINDS[p.kind], Resources(*p.room), p.life_s, p.untouched) for p in pilots])
+    return stock(*[(POOL, KINDS[p.kind], p.room, p.life_s, p.untouched) for p in pilots])
 
 
 def places(pilot: OnePilot, take: Take) -> int:
@@ -255,7 +255,7 @@ def test_putting_scraps_away_changes_no_answer(
     pilots: tuple[OnePilot, ...], takes: list[Take], least: Amounts
 ) -> None:
     """`least` only saves looking: for requests that are no smaller, the answers are the same."""
-    rows = [(POOL, KINDS[p.kind], Resources(*p.room), p.life_s, p.untouched) for p in pilots]
+    rows = [(POOL, KINDS[p.kind], p.room, p.life_s, p.untouched) for p in pilots]
     plain, tidy = stock(*rows), stock(*rows, least=least)
     for take in takes:
         if fits(least, take.need):

@@ -38,7 +38,7 @@ NAMES_ADDED_MAX = 200
 COST_FACTOR = 30
 # Totals that have not moved since the last look mean that nothing has, but for one job that came while
 # another went; so long they are believed, as a walk over 100,000 jobs costs a schedd a tenth of a second.
-STILL_S_MAX = 10.0
+STILL_S_MAX = 20.0
 # A schedd forks to answer any query, which costs one with 100,000 jobs 20 ms: whoever watches and whoever
 # reads believe totals of each other that are as young as this, half of the time between two looks. Two reads
 # always ask twice: a schedd that has fallen silent must not go unnoticed.

@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple, NewType, Union, get_args, get_origin
 
 AMOUNTS_KEPT_MAX = 4096
@@ -66,50 +67,62 @@ def _same(value: Any) -> Any:
     return value
 
 
-# The readers of plain values, and the type that is all they check.
-_EXACT: dict[Callable[[Plain], Any], type] = {}
+# The readers of plain values, and the types that are all they check; None by its own type.
+_EXACT: dict[Callable[[Plain], Any], tuple[type, ...]] = {}
+# The readers of names, and what each name stands for.
+_NAMES: dict[Callable[[Plain], Any], Mapping[str, Enum]] = {}
 
 
-def _scalar(kind: type) -> Coder:
+def _scalar(*kinds: type) -> Coder:
     def read(plain: Plain) -> Any:
-        if type(plain) is not kind:
-            raise Malformed(f"expected {kind.__name__}, found {_shown(plain)}")
+        if type(plain) not in kinds:
+            raise Malformed(f"expected {' or '.join(k.__name__ for k in kinds)}, found {_shown(plain)}")
         return plain
 
-    _EXACT[read] = kind
+    _EXACT[read] = kinds
     return Coder(_same, read)
 
 
 def _enum(kind: type[Enum]) -> Coder:
     # By name: the sentence of a reason may be reworded without losing what was written before.
-    members = kind.__members__
+    members = dict(kind.__members__)
 
     def read(plain: Plain) -> Any:
         if not isinstance(plain, str) or plain not in members:
             raise Malformed(f"expected a {kind.__name__}, found {_shown(plain)}")
         return members[plain]
 
-    return Coder(lambda value: value.name, read)
+    _NAMES[read] = members
+    # What `name` is worked out from: that one is asked for by way of three functions.
+    return Coder(attrgetter("_name_"), read)
 
 
 def _tuple(args: tuple[Any, ...]) -> Coder:
     if len(args) == 2 and args[1] is Ellipsis:
         return _sequence(coder(args[0]))
     parts = [coder(arg) for arg in args]
+    readers = [part.decode for part in parts]
 
-    def read(plain: Plain) -> Any:
+    def slow(plain: Plain) -> Any:
         if len(_listed(plain)) != len(parts):
             raise Malformed(f"expected {len(parts)} parts, found {len(plain)}")
-        return tuple(_each(plain, [part.decode for part in parts]))
+        return tuple(_each(plain, readers))
 
-    return Coder(lambda value: [p.encode(v) for p, v in zip(parts, value, strict=True)], read)
+    written = [_written(at, part.encode, f"v{at}") for at, part in enumerate(parts)]
+    opened = f"({''.join(f'v{at}, ' for at in range(len(parts)))}) = value"
+    return _spelled_out(parts, f"{opened}; return [{', '.join(written)}]", slow=slow)
 
 
 def _sequence(item: Coder) -> Coder:
     write, take = item
 
     def read(plain: Plain) -> Any:
-        return tuple(_each(plain, [take] * len(plain))) if _listed(plain) else ()
+        if not isinstance(plain, list) or not plain:
+            return tuple(_listed(plain))
+        try:
+            return tuple([take(part) for part in plain])
+        except Malformed:
+            return tuple(_each(plain, [take] * len(plain)))  # Once more, to say which of them it is.
 
     return Coder(list if write is _same else lambda value: [write(part) for part in value], read)
 
@@ -121,40 +134,35 @@ def _union(args: tuple[Any, ...]) -> Coder:
     if len(rest) == 1:
         inner = coder(rest[0])
     elif all(arg in (int, str, bool) for arg in rest):
-        inner = _scalars(rest)
+        inner = _scalar(*rest)
     else:
         inner = _tagged(rest)
     if not optional:
         return inner
-    return Coder(
-        lambda value: None if value is None else inner.encode(value),
-        lambda plain: None if plain is None else inner.decode(plain),
-    )
+    write, take = inner
 
-
-def _scalars(kinds: tuple[Any, ...]) -> Coder:
     def read(plain: Plain) -> Any:
-        if type(plain) not in kinds:
-            raise Malformed(f"expected {' or '.join(k.__name__ for k in kinds)}, found {_shown(plain)}")
-        return plain
+        return None if plain is None else take(plain)
 
-    return Coder(_same, read)
+    if take in _EXACT:
+        _EXACT[read] = (*_EXACT[take], type(None))
+    return Coder(_same if write is _same else lambda value: None if value is None else write(value), read)
 
 
 def _tagged(members: tuple[Any, ...]) -> Coder:
-    classes = {(get_origin(member) or member).__name__: member for member in members}
-    if len(classes) != len(members):
+    coders = {(get_origin(member) or member).__name__: coder(member) for member in members}
+    if len(coders) != len(members):
         raise TypeError(f"the journal cannot tell the members of {members!r} apart")
 
     def write(value: Any) -> Plain:
         name = type(value).__name__
-        return [name, *coder(classes[name]).encode(value)]
+        return [name, *coders[name].encode(value)]
 
     def read(plain: Plain) -> Any:
         name = _listed(plain)[0] if _listed(plain) else None
-        if not isinstance(name, str) or name not in classes:
-            raise Malformed(f"expected one of {', '.join(classes)}, found {_shown(name)}")
-        return coder(classes[name]).decode(plain[1:])
+        if not isinstance(name, str) or name not in coders:
+            raise Malformed(f"expected one of {', '.join(coders)}, found {_shown(name)}")
+        return coders[name].decode(plain[1:])
 
     return Coder(write, read)
 
@@ -177,13 +185,11 @@ def _record(hint: Any) -> Coder:
     )
     parts = [coder(hints[name]) for name in names]
     readers = [part.decode for part in parts]
-    write, quick = _spelled_out(kind, names, parts)
-
-    def read(plain: Plain) -> Any:
-        try:
-            return quick(plain)
-        except (TypeError, ValueError):
-            return slow(plain)
+    written = [_written(at, part.encode, f"value.{names[at]}") for at, part in enumerate(parts)]
+    make: Callable[..., Any] = kind
+    if all(_EXACT.get(read) == (int,) for read in readers):
+        # Amounts: few are different, and equal ones that are the same are compared at once.
+        make = lru_cache(maxsize=AMOUNTS_KEPT_MAX)(kind)
 
     def slow(plain: Plain) -> Any:
         """Fields that were appended later may be missing; and an error says in which field it is."""
@@ -195,38 +201,49 @@ def _record(hint: Any) -> Coder:
         except ValueError as error:
             raise Malformed(str(error)) from error
 
-    return Coder(write, read)
+    return _spelled_out(parts, f"return [{', '.join(written)}]", slow=slow, make=make)
 
 
 def _spelled_out(
-    kind: type, names: list[str], parts: list[Coder]
-) -> tuple[Callable[[Any], Plain], Callable[[Plain], Any]]:
-    """The writer and the reader of a record as one expression each.
+    parts: list[Coder],
+    writes: str,
+    *,
+    slow: Callable[[Plain], Any],
+    make: Callable[..., Any] | None = None,
+) -> Coder:
+    """The writer and the reader of something with so many parts as one expression each.
 
     Thousands of records are written and read in a cycle, most of whose fields are plain: a call for each
-    field costs several times what the field does. The reader takes only a list of all fields.
+    field costs several times what the field does. The reader takes only a list of all fields; what it does
+    not take is left to the slow one, which can say where the fault is. Without `make` a tuple is read.
     """
-    known: dict[str, Any] = {"kind": kind, "int": int, "str": str, "bool": bool, "float": float}
-    written, taken, checks = [], [], ["type(plain) is list"]
-    for at, (name, part) in enumerate(zip(names, parts, strict=True)):
-        known |= {f"write{at}": part.encode, f"read{at}": part.decode}
+    known: dict[str, Any] = {"make": make, "slow": slow}
+    taken, checks = [], ["type(plain) is list"]
+    for at, part in enumerate(parts):
+        known |= {f"write{at}": part.encode, f"read{at}": part.decode, f"names{at}": _NAMES.get(part.decode)}
         exact = _EXACT.get(part.decode)
-        written.append(f"value.{name}" if part.encode is _same else f"write{at}(value.{name})")
-        taken.append(f"f{at}" if exact else f"read{at}(f{at})")
-        checks += [f"type(f{at}) is {exact.__name__}"] if exact else []
-    if all(_EXACT.get(part.decode) is int for part in parts):
-        # Amounts: few are different, and equal ones that are the same are compared at once.
-        known["kind"] = lru_cache(maxsize=AMOUNTS_KEPT_MAX)(kind)
-    fields = "".join(f"f{at}, " for at in range(len(names)))
+        named = f"names{at}[f{at}]" if part.decode in _NAMES else f"read{at}(f{at})"
+        taken.append(f"f{at}" if exact else named)
+        if exact:
+            known |= {kind.__name__: kind for kind in exact}
+            checks.append(f"({' or '.join(f'type(f{at}) is {kind.__name__}' for kind in exact)})")
+    fields = "".join(f"f{at}, " for at in range(len(parts)))
+    made = "".join(f"{each}, " for each in taken)
     source = (
-        f"def write(value): return [{', '.join(written)}]\n"
+        f"def write(value): {writes}\n"
         f"def read(plain):\n"
-        f"    {fields or '()'} = plain\n"
-        f"    if {' and '.join(checks)}: return kind({', '.join(taken)})\n"
-        f"    raise TypeError\n"
+        f"    try:\n"
+        f"        {fields or '()'} = plain\n"
+        f"        if {' and '.join(checks)}: return {'make' if make else ''}({made})\n"
+        f"    except (TypeError, ValueError, KeyError): pass\n"
+        f"    return slow(plain)\n"
     )
     exec(source, known)
-    return known["write"], known["read"]
+    return Coder(known["write"], known["read"])
+
+
+def _written(at: int, write: Callable[[Any], Plain], value: str) -> str:
+    return value if write is _same else f"write{at}({value})"
 
 
 def _filled(hint: Any, given: dict[Any, Any]) -> Any:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from operator import attrgetter, itemgetter
+from dataclasses import dataclass
+from functools import cache
+from itertools import compress
+from operator import attrgetter, is_not, itemgetter
 from typing import Any, NamedTuple, get_args, get_origin
 
 from glidepath.core.cycle import Plan, Seen
@@ -19,9 +21,10 @@ from glidepath.core.provision.demand import Demand
 from glidepath.core.provision.flow import Flow
 from glidepath.core.provision.memory import Held, Memory, NodeHealth
 from glidepath.core.provision.pilot import PilotAction, SitePilot, Slot
+from glidepath.core.provision.quick import copied
 from glidepath.core.provision.sight import Snapshot, Window
 from glidepath.core.quantity import Instant
-from glidepath.journal.codec import Malformed, Plain, coder, field_hints
+from glidepath.journal.codec import Coder, Malformed, Plain, coder, field_hints
 from glidepath.journal.delta import EMPTY, Part, advanced, applied
 
 Path = tuple[str, ...]
@@ -173,29 +176,46 @@ class Decoded:
     """Values of the cycle before, by their encoded form: what did not change is not decoded again."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, dict[int, tuple[Plain, Any]]] = {}
         self._last: dict[Path, tuple[list[Plain], tuple[Any, ...]]] = {}
+        self._shown: dict[Path, tuple[list[Plain], tuple[Any, ...]]] = {}  # demand of the cycle before
 
-    def values(self, kind: Kind, path: Path, plains: list[Plain]) -> tuple[Any, ...]:
-        last = self._last.get(path)
-        if last is not None and last[0] is plains:
+    def values(self, path: Path, plains: list[Plain]) -> tuple[Any, ...]:
+        last = self._last.get(path, ([], ()))
+        if last[0] is plains and plains:
             return last[1]
-        before, after = self._known.get(path, {}), {}
-        decode = coder(kind.hint).decode
-        found = []
-        for at, plain in enumerate(plains):
-            known = before.get(id(plain))
-            # The encoded form is kept beside the value, so that its address cannot become another's.
-            if known is None or known[0] is not plain:
-                try:
-                    known = (plain, decode(plain))
-                except Malformed as error:
-                    raise error.under("/".join(path) + f"[{at}]") from error
-            after[id(plain)] = known
-            found.append(known[1])
-        self._known[path] = after
-        self._last[path] = (plains, tuple(found))
-        return self._last[path][1]
+        if path[0] == "memory.held" and len(path) > 1:
+            # What is held now was shown then, and has been decoded as that.
+            shown = self._shown.get(path[1:], last)
+            if shown[0] is plains:
+                self._last[path] = shown
+                return shown[1]
+        elif path[0] == "snapshot.demand":
+            self._shown[path[1:]] = last
+        values = tuple(_known(last, plains, path))
+        self._last[path] = (plains, values)
+        return values
+
+
+def _known(last: tuple[list[Plain], tuple[Any, ...]], plains: list[Plain], path: Path) -> list[Any]:
+    """The values of the encoded items, those of the last ones where they are the same objects."""
+    old, values = last
+    # By address, which is of one object only, because the old ones are kept until the new ones are known.
+    if len(plains) == len(old):
+        new = list(compress(range(len(old)), map(is_not, plains, old)))
+        before = {id(old[at]): values[at] for at in new}
+        found = list(values)
+    else:
+        before = dict(zip(map(id, old), values, strict=True))
+        found = list(map(before.get, map(id, plains)))
+        new = [at for at, value in enumerate(found) if value is None]
+    decode = _coder(path[0], len(path) > 1).decode
+    for at in new:
+        known = before.get(id(plains[at]))
+        try:
+            found[at] = decode(plains[at]) if known is None else known
+        except Malformed as error:
+            raise error.under("/".join(path) + f"[{at}]") from error
+    return found
 
 
 def rebuilt(number: int, parts: Mapping[Path, list[Plain]], decoded: Decoded | None = None) -> Cycle:
@@ -223,8 +243,15 @@ def _advanced(path: Path, was: Part, values: tuple[Any, ...]) -> tuple[Part, Pla
     if path[0] in LAYOUTS:
         hints = LAYOUTS[path[0]].head_hints
         return advanced(was, values, lambda _: 0, coder(types.GenericAlias(tuple, hints)).encode)
-    kind = ITEMS[path[0]] if len(path) > 1 else FIELDS[path[0]]
-    return advanced(was, values, kind.key, coder(kind.hint).encode)
+    inner = len(path) > 1
+    kind = ITEMS[path[0]] if inner else FIELDS[path[0]]
+    return advanced(was, values, kind.key, _coder(path[0], inner).encode)
+
+
+@cache
+def _coder(field: str, inner: bool) -> Coder:
+    """For the items of a field, or for those of their inner sequence; found by name, which is quick."""
+    return coder((ITEMS if inner else FIELDS)[field].hint)
 
 
 def _parts_of(cycle: Cycle) -> Iterator[tuple[Path, tuple[Any, ...] | None]]:
@@ -264,13 +291,13 @@ def _opened(field: str, item: Any, sequence: tuple[Any, ...], shift: int) -> Any
     """The item with its inner sequence exchanged and its time moved; something unseen as it is."""
     inner = NESTED[field][0]
     if isinstance(item, Held):
-        return replace(item, at=Instant(item.at + shift), demands=sequence)
+        return Held(item.pool, item.source, Instant(item.at + shift), sequence)
     sight = item[-1]
     if not isinstance(sight, Seen):
         return item
     value = sight.value
     if getattr(value, inner) is not sequence:
-        value = replace(value, **{inner: sequence})
+        value = copied(value, **{inner: sequence})
     return (*item[:-1], Seen(Instant(sight.at + shift), value))
 
 
@@ -284,13 +311,13 @@ def _named(field: str, items: tuple[Any, ...]) -> Iterator[tuple[Path, Any]]:
 
 
 def _field(field: str, parts: Mapping[Path, list[Plain]], now: int, decoded: Decoded) -> tuple[Any, ...]:
-    items = decoded.values(FIELDS[field], (field,), parts.get((field,), []))
+    items = decoded.values((field,), parts.get((field,), []))
     if field not in NESTED:
         return items
     whole = []
     for path, item in _named(field, items):
         # The last listing of something unseen is kept only as a base; it is no part of the cycle.
         shown = isinstance(item, Held) or isinstance(item[-1], Seen)
-        sequence = decoded.values(ITEMS[field], path, parts.get(path, [])) if shown else ()
+        sequence = decoded.values(path, parts.get(path, [])) if shown else ()
         whole.append(_opened(field, item, sequence, now))
     return tuple(whole)

@@ -6,14 +6,16 @@ differs from the world's after a boot with a wrong clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any
 
+from glidepath.calls import InlineCalls
 from glidepath.core.cycle import Outcome
 from glidepath.core.provision.demand import DemandSight
 from glidepath.core.provision.offer import Offer
 from glidepath.core.provision.pilot import PilotSpec, Target
+from glidepath.core.provision.quick import copied
 from glidepath.core.provision.sight import PoolSlots, SiteListing
 from glidepath.core.quantity import Instant, OfferKey, PilotName, PoolName, SiteName, SourceName
 from glidepath.ports import DemandSource
@@ -43,7 +45,21 @@ class Mover:
 
     def _copy(self, value: Any, by_s: int) -> Any:
         given = {name: getattr(value, name) for name in self.times}
-        return replace(value, **{name: Instant(at + by_s) for name, at in given.items() if at is not None})
+        return copied(value, **{name: Instant(at + by_s) for name, at in given.items() if at is not None})
+
+
+class ScatteredCalls(InlineCalls):
+    """What runs side by side ends in any order, and whoever dies over it has done any part of it."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+
+    def side_by_side(self, steps: Sequence[Callable[[], None]], *, at_once: int) -> None:
+        waiting, begun = list(reversed(steps)), list[Callable[[], None]]()
+        while waiting or begun:
+            while waiting and len(begun) < at_once:
+                begun.append(waiting.pop())
+            begun.pop(self._chance.randrange(len(begun)))()
 
 
 class SimSource:
@@ -92,6 +108,7 @@ class SimPoolDoor:
 
 class SimBackend:
     limit_s = 30.0
+    at_once = 4
 
     def __init__(
         self, world: World, faults: Faults, site: SiteName, on_submit: Callable[[PilotName], None]

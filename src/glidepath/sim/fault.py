@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
@@ -125,17 +126,17 @@ class Faults:
 
     def read(self, door: str, go: Callable[[], Any]) -> Any:
         for fault in self._reads:
-            go = _wrapped(fault.read, door, go)
+            go = partial(fault.read, door, go)
         return go()
 
     def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
         for fault in self._acts:
-            go = _wrapped(fault.act, verb, go)
+            go = partial(fault.act, verb, go)
         return go()
 
     def record(self, moment: str, go: Callable[[], None]) -> None:
         for fault in self._records:
-            go = _wrapped(fault.record, moment, go)
+            go = partial(fault.record, moment, go)
         go()
 
     def start(self, pilot: SimPilot) -> None:
@@ -153,12 +154,6 @@ class Faults:
 
 def _overriding(faults: Iterable[Fault], hook: str) -> tuple[Fault, ...]:
     return tuple(fault for fault in faults if getattr(type(fault), hook) is not getattr(Fault, hook))
-
-
-def _wrapped(
-    outer: Callable[[str, Callable[[], Any]], Any], what: str, go: Callable[[], Any]
-) -> Callable[[], Any]:
-    return lambda: outer(what, go)
 
 
 def kind_of(name: str) -> type[Fault]:

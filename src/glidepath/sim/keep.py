@@ -21,8 +21,8 @@ from glidepath.journal.frames import Cycle
 from glidepath.journal.journal import Journal
 from glidepath.store.engine import Store
 
-# Bytes are thrown away after the run; squeezing them hard is wasted time.
-LEVEL = 1
+# Bytes are thrown away after the run; squeezing them at all is wasted time.
+LEVEL = 0
 
 
 class Keep(Protocol):

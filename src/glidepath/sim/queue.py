@@ -38,6 +38,7 @@ class JobQueue:
         self._fits: dict[Shape, tuple[OfferKey, ...]] = {}
         self._offers: tuple[Offer, ...] = ()
         self._answer: tuple[Demand, ...] | None = None
+        self._order: list[Key] = []  # of the groups, while they are the same ones
 
     def _group(self, job: SimJob) -> Group:
         group = self.groups.get((job.shape, job.run_s_max))
@@ -85,8 +86,9 @@ class JobQueue:
         if self._answer is None:
             for key in [key for key, group in self.groups.items() if not group.waiting and not group.running]:
                 del self.groups[key]
-            keys = sorted(self.groups, key=lambda key: (key[0], key[1] or 0))
-            self._answer = tuple(self._demand(self.groups[key], key[1]) for key in keys)
+            if self.groups.keys() != set(self._order):
+                self._order = sorted(self.groups, key=lambda key: (key[0], key[1] or 0))
+            self._answer = tuple(self._demand(self.groups[key], key[1]) for key in self._order)
         return self._answer
 
     def _demand(self, group: Group, run_s_max: int | None) -> Demand:

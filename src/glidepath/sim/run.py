@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from random import Random
 
-from glidepath.calls import InlineCalls
 from glidepath.clock import Moment, SteadyClock
 from glidepath.core.cycle import Did, Plan
 from glidepath.core.provision.memory import Memory
@@ -22,7 +22,7 @@ from glidepath.journal.entry import Entry
 from glidepath.loop import Cycle, run_cycle
 from glidepath.provisioner import Doors, Provisioner, resumed
 from glidepath.sim.checks import Watch
-from glidepath.sim.doors import SimBackend, SimPoolDoor
+from glidepath.sim.doors import ScatteredCalls, SimBackend, SimPoolDoor
 from glidepath.sim.fault import Crash, Faults
 from glidepath.sim.keep import InMemory, Keep, Keeps
 from glidepath.sim.world import START, World
@@ -134,15 +134,15 @@ class Run:
             backends={
                 name: SimBackend(self.world, self.faults, name, self._submitted) for name in self.world.sites
             },
-            calls=InlineCalls(),
+            calls=ScatteredCalls(Random(f"{self.seed} side by side {number}")),
             clock=clock,
             ours=lambda: self.life.number == number,
             sleep=lambda _: None,
         )
         shell = self.provisioner(doors, self.rules, self.policy)
         life = self.life = Life(number, clock, memory, shell, keep)
-        # One that sleeps may wake and ask as well; only after a death is it safe to ask again.
-        if last is not None and last.outcomes is None and not self._supplanted:
+        # One that only sleeps may wake and ask as well: the names are the same, and the site knows them.
+        if last is not None and last.outcomes is None:
             if not self._recover(life, last):
                 return self._born()
             life.memory = replace(self._resumed(last, clock), incarnation=incarnation)

@@ -167,11 +167,12 @@ def replayed(keeps: Keeps) -> tuple[int, tuple[str, ...]]:
     count = 0
     differ: list[str] = []
     rule: PolicyRule | None = None
-    for entry in keeps.entries():
-        if rule is None or entry.rules.policy != rule:
-            rule = entry.rules.policy
-            policy = policy_of(rule)
-        count += 1
-        if decide(look(entry.snapshot, entry.memory, entry.rules), entry.rules, policy) != entry.plan:
-            differ.append(f"cycle {entry.cycle} is decided otherwise in replay")
+    with _little_garbage():
+        for entry in keeps.entries():
+            if rule is None or entry.rules.policy != rule:
+                rule = entry.rules.policy
+                policy = policy_of(rule)
+            count += 1
+            if decide(look(entry.snapshot, entry.memory, entry.rules), entry.rules, policy) != entry.plan:
+                differ.append(f"cycle {entry.cycle} is decided otherwise in replay")
     return count, tuple(differ)

@@ -426,13 +426,13 @@ class World:
         else:
             pool.open[spec.name] = pilot
         pool.slots[spec.name] = Slot(
-            pilot=spec.name,
-            free=Resources(*pilot.free),
-            claims=len(pilot.jobs),
-            draining=pilot.draining,
-            ends_at=None if pilot.ends_at is None else Instant(pilot.ends_at),
-            jobs_run=pilot.jobs_run,
-            jobs_failed=pilot.jobs_failed,
+            spec.name,
+            Resources(*pilot.free),
+            len(pilot.jobs),
+            pilot.draining,
+            None if pilot.ends_at is None else Instant(pilot.ends_at),
+            pilot.jobs_run,
+            pilot.jobs_failed,
         )
 
     def listing(self, name: SiteName) -> tuple[SitePilot, ...]:

@@ -6,14 +6,13 @@ says that it ended, or it stayed away from complete listings for longer than the
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from glidepath.core.because import Because
 from glidepath.core.provision import health as fare
 from glidepath.core.provision.memory import Health, Memory, NodeHealth
 from glidepath.core.provision.offer import Rules, SiteRules
 from glidepath.core.provision.phase import advanced, phase_by_slot, phase_of
 from glidepath.core.provision.pilot import ENDED, JOINED, PilotPhase, SitePilot, SiteState, Slot, Track
+from glidepath.core.provision.quick import copied
 from glidepath.core.provision.sight import SiteListing
 from glidepath.core.quantity import Instant, PilotName, PoolName, SiteName
 
@@ -133,7 +132,7 @@ class Books:
         track = old if phase is old.phase else advanced(old, phase, self.now)
         if phase is P.IDLE and track is old and slot is not None and slot.jobs_run > old.jobs_run:
             # It worked between two looks: from now on it is idle anew, or it would be let go while in use.
-            track = replace(old, since=self.now, idle_s=old.idle_s + self.now - old.since)
+            track = copied(old, since=self.now, idle_s=old.idle_s + self.now - old.since)
         ends_at = _ends_at(pilot, slot) or track.ends_at
         jobs_run = max(track.jobs_run, slot.jobs_run) if slot else track.jobs_run
         if (
@@ -145,7 +144,7 @@ class Books:
             or silent_since != track.silent_since
             or track.missing_since is not None
         ):
-            track = replace(
+            track = copied(
                 track,
                 ends_at=ends_at,
                 jobs_run=jobs_run,
@@ -174,7 +173,7 @@ class Books:
                 jobs_run = max(track.jobs_run, slot.jobs_run)
                 if (track.missing_since, track.silent_since, track.jobs_run) != (None, None, jobs_run):
                     # Heard of by its pool: it is neither missing nor silent, whatever its site lists.
-                    track = replace(track, missing_since=None, silent_since=None, jobs_run=jobs_run)
+                    track = copied(track, missing_since=None, silent_since=None, jobs_run=jobs_run)
                 if old.joined_at is None and track.joined_at is not None:
                     self._joined(track)
                 self._keep(track)
@@ -207,7 +206,7 @@ class Books:
                 self._write_off(old, Because.VANISHED, f"missing from the listing for {self.now - since} s")
             else:
                 track = advanced(old, P.UNKNOWN, self.now)
-                self._keep(track if track.missing_since == since else replace(track, missing_since=since))
+                self._keep(track if track.missing_since == since else copied(track, missing_since=since))
 
     def _write_off(self, old: Track, because: Because, why: str) -> None:
         phase = old.phase if old.phase in ENDED else (P.DONE if old.leaving else P.GONE)

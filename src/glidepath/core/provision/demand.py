@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from glidepath.core.provision.offer import Offer, kind_for
+from glidepath.core.provision.quick import quick
 from glidepath.core.quantity import Instant, OfferKey, Owner, PoolName, Shape
 
 # Enough to name those who wait; a group of ten thousand owners must not fill the journal.
 OWNERS_KEPT_MAX = 20
+# Groups of a large pool, which all say their names in every cycle.
+NAMES_KEPT_MAX = 20_000
 
 Group = tuple[PoolName, Shape, int | None, str]
 
@@ -29,6 +33,7 @@ class JobAd:
     count: int = 1
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Demand:
     """The jobs of one pool, shape, stated run time and variant: how many, how old, whose, what fits them."""
@@ -49,8 +54,15 @@ class Demand:
 
     @property
     def name(self) -> str:
-        run = f" run<={self.run_s_max}s" if self.run_s_max else ""
-        return f"{self.pool}: {self.shape}{run}" + (f" [{self.variant}]" if self.variant else "")
+        return _name(self.group)
+
+
+@lru_cache(maxsize=NAMES_KEPT_MAX)
+def _name(group: Group) -> str:
+    """The same in every cycle, so it is put together once."""
+    pool, shape, run_s_max, variant = group
+    run = f" run<={run_s_max}s" if run_s_max else ""
+    return f"{pool}: {shape}{run}" + (f" [{variant}]" if variant else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,7 @@ class SetAside:
     why: str
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class DemandSight:
     """What one source of demand said. Incomplete answers are shown but never acted on."""

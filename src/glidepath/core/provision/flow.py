@@ -10,12 +10,14 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from glidepath.core.provision.demand import Demand, Group
+from glidepath.core.provision.quick import quick
 from glidepath.core.quantity import Instant, PoolName, Shape
 
 # Long enough to see a rate through the noise of single jobs, short enough that a morning is not the night.
 SPAN_S = 1800
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Flow:
     """Jobs that came to wait in the span that began at `since`, and in the one before it."""

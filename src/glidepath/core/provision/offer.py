@@ -12,6 +12,8 @@ from glidepath.core.quantity import HashedOnce, OfferKey, Owner, PoolName, Resou
 
 # Offers times shapes of a large pool; the same question comes in every cycle.
 KINDS_KEPT_MAX = 200_000
+# Of one offer; more than any pool has at a time.
+SHAPES_KEPT_MAX = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,17 @@ class Limits:
     per_s_max: int | None = None
 
 
+class Answered:
+    """What an offer was asked for already, and answers again in every cycle; gone when the offer is."""
+
+    __slots__ = ("_key", "_kind", "_kinds")
+    _key: OfferKey
+    _kind: Kind
+    _kinds: dict[Shape, Kind | None]
+
+
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Answered):
     """One kind of pilot that a site can start.
 
     A fixed offer has one size. A fitted one is sized from the shape it is started for: rounded up to
@@ -47,11 +58,26 @@ class Offer:
 
     @property
     def key(self) -> OfferKey:
-        return OfferKey(f"{self.site}/{self.name}")
+        try:
+            return self._key
+        except AttributeError:
+            found = OfferKey(f"{self.site}/{self.name}")
+            object.__setattr__(self, "_key", found)
+            return found
 
     def __hash__(self) -> int:
         # Of its name alone: the rest takes a microsecond each time, and no two offers share a name.
         return hash((self.site, self.name))
+
+    @property
+    def kind(self) -> Kind:
+        """The largest that it has, which is the only one of a fixed offer."""
+        try:
+            return self._kind
+        except AttributeError:
+            found = kind_of(self.key, self.size, self.traits)
+            object.__setattr__(self, "_kind", found)
+            return found
 
     @property
     def fitted(self) -> bool:
@@ -75,9 +101,20 @@ def kind_of(offer: OfferKey, size: Resources, traits: Traits) -> Kind:
     return Kind(offer, size, traits)
 
 
-@lru_cache(maxsize=KINDS_KEPT_MAX)
 def kind_for(offer: Offer, shape: Shape) -> Kind | None:
     """The kind of pilot that this offer would start for the shape; None where none of it could fit."""
+    try:
+        return offer._kinds[shape]
+    except AttributeError:
+        object.__setattr__(offer, "_kinds", {})
+    except KeyError:
+        if len(offer._kinds) >= SHAPES_KEPT_MAX:
+            offer._kinds.clear()
+    found = offer._kinds[shape] = worked_out(offer, shape)
+    return found
+
+
+def worked_out(offer: Offer, shape: Shape) -> Kind | None:
     size = offer.size
     if offer.size_min is not None:
         size = shape.request.largest(offer.size_min).rounded_up(offer.step).smallest(offer.size)

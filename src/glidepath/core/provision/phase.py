@@ -6,9 +6,8 @@ its phase while its pool cannot be seen, and a pilot that is missing is unknown 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from glidepath.core.provision.pilot import ENDED, JOINED, NEXT, Ended, PilotPhase, SiteState, Slot, Track
+from glidepath.core.provision.quick import copied
 from glidepath.core.quantity import Instant
 
 P = PilotPhase
@@ -56,7 +55,7 @@ def advanced(track: Track, phase: PilotPhase, now: Instant) -> Track:
         joined_at = now
     if started_at is None and (joined_at is not None or phase in (P.STARTING, P.DRAINING)):
         started_at = now
-    return replace(
+    return copied(
         track,
         phase=phase,
         since=now,

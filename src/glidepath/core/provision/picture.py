@@ -7,7 +7,7 @@ demand that is only held, how every site and node fares, and what was not seen a
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 
 from glidepath.core.because import Because
@@ -18,6 +18,7 @@ from glidepath.core.provision.flow import SPAN_S, Flow, flowed
 from glidepath.core.provision.memory import Health, Held, Memory, NodeHealth
 from glidepath.core.provision.offer import PoolRules, Rules, SiteRules
 from glidepath.core.provision.pilot import PilotPhase, Slot, Track
+from glidepath.core.provision.quick import copied
 from glidepath.core.provision.sight import PoolSlots, SiteListing, Snapshot
 from glidepath.core.quantity import Instant, OfferKey, Owner, PoolName, SiteName
 
@@ -197,7 +198,7 @@ def _decayed(held: Held, pool: PoolRules, now: Instant) -> list[Demand]:
         return list(held.demands)
     if left == 0:
         return []
-    return [replace(d, idle=-(-d.idle * left // pool.decay_s)) for d in held.demands]
+    return [copied(d, idle=-(-d.idle * left // pool.decay_s)) for d in held.demands]
 
 
 def _summed(demands: list[Demand]) -> list[Demand]:
@@ -205,7 +206,8 @@ def _summed(demands: list[Demand]) -> list[Demand]:
     rows: dict[Group, Demand] = {}
     for demand in demands:
         key = demand.group
-        rows[key] = _added(rows[key], demand) if key in rows else demand
+        row = rows.get(key)
+        rows[key] = demand if row is None else _added(row, demand)
     return sorted(rows.values(), key=_order)
 
 
@@ -230,7 +232,7 @@ def _added(one: Demand, other: Demand) -> Demand:
     for owner, idle in other.owners:
         owners[owner] = owners.get(owner, 0) + idle
     oldest = [at for at in (one.oldest_at, other.oldest_at) if at is not None]
-    return replace(
+    return copied(
         one,
         idle=one.idle + other.idle,
         running=one.running + other.running,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from glidepath.core.provision.offer import Kind, kind_of
+from glidepath.core.provision.quick import quick
 from glidepath.core.quantity import (
     Instant,
     NodeName,
@@ -72,6 +73,7 @@ NEXT: dict[PilotPhase, frozenset[PilotPhase]] = {
 }
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SitePilot:
     """One pilot as its site lists it; found by our label, whoever of us asked for it."""
@@ -91,6 +93,7 @@ class SitePilot:
     note: str = ""  # the site's own words, verbatim
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One pilot as its pool knows it: what is free in it, what is claimed, and for how long it stays."""
@@ -104,8 +107,16 @@ class Slot:
     jobs_failed: int = 0
 
 
+class OfKind:
+    """A pilot's kind is asked for several times in every cycle: it is looked up the first time."""
+
+    __slots__ = ("_kind",)
+    _kind: Kind
+
+
+@quick
 @dataclass(frozen=True, slots=True)
-class Track:
+class Track(OfKind):
     """What is remembered of one pilot. Changes only when something about the pilot does."""
 
     name: PilotName
@@ -133,7 +144,12 @@ class Track:
 
     @property
     def kind(self) -> Kind:
-        return kind_of(self.offer, self.size, self.traits)
+        try:
+            return self._kind
+        except AttributeError:
+            found = kind_of(self.offer, self.size, self.traits)
+            object.__setattr__(self, "_kind", found)
+            return found
 
     @property
     def live(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from operator import attrgetter
 
 from glidepath.core.cycle import Did, Done, Failed, Outcome, Plan, Refused, Unsure
 from glidepath.core.provision import health as fare
@@ -30,6 +31,7 @@ from glidepath.core.quantity import Instant, PilotName
 # How long a cleared name is remembered, so that a lagging listing does not bring it back.
 CLEARED_KEPT_S = 3600
 CLEARED_KEPT_MAX = 20_000
+_NAME = attrgetter("name")
 _UNHEARD: Outcome = Unsure("no answer was recorded")
 
 
@@ -71,7 +73,7 @@ def remember(picture: Picture, plan: Plan[PilotAction], outcomes: Iterable[Did],
         cycle=plan.cycle,
         at=picture.now,
         quiet=marks.pop(QUIET_MARK, Instant(0)),
-        tracks=tuple(sorted(tracks, key=lambda t: t.name)),
+        tracks=tuple(sorted(tracks, key=_NAME)),
         health=tuple(health[about] for about in sorted(health)),
         nodes=tuple(picture.nodes[key] for key in sorted(picture.nodes)),
         marks=tuple(sorted(marks.items())),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from glidepath.core.because import Because
 from glidepath.core.cycle import Fact, Reason
 from glidepath.core.provision.demand import Demand
-from glidepath.core.provision.offer import Kind, Rules, kind_for, kind_of
+from glidepath.core.provision.offer import Kind, Rules, kind_for
 from glidepath.core.provision.picture import Picture, Wanted
 from glidepath.core.provision.pilot import COMING, PilotPhase
 from glidepath.core.provision.pressure import Arriving, Need, Policy
@@ -32,7 +32,7 @@ class Shelves:
     opened: Stock
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Served:
     """What became of one group of demand."""
 
@@ -42,7 +42,7 @@ class Served:
     uncovered: int = 0  # jobs that neither free, coming nor newly asked pilots will take
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Supply:
     """Jobs of one group: those expected beyond the waiting ones, and how many of both find a place."""
 
@@ -53,7 +53,9 @@ class Supply:
 
 
 def shelves(picture: Picture, rules: Rules) -> Shelves:
+    now, slots = picture.now, picture.slots
     steps = _life_steps(picture, rules)
+    floors = [0, *steps]
     sites = {site.name: site for site in rules.sites}
     offers = rules.offers()
     free: list[Row] = []
@@ -62,22 +64,19 @@ def shelves(picture: Picture, rules: Rules) -> Shelves:
     for track in picture.unfilled:
         phase = track.phase
         if phase is PilotPhase.BUSY or phase is PilotPhase.IDLE:
-            slot = picture.slots.get(track.name)
-            if slot is not None and slot.free and not track.leaving:
-                left_s = FOREVER_S if track.ends_at is None else track.ends_at - picture.now
-                if left_s > 0:
-                    whole = phase is PilotPhase.IDLE
-                    free.append((track.pool, track.kind, slot.free, _floor(left_s, steps), whole))
+            slot = slots.get(track.name)
+            if slot is not None and not track.leaving:
+                left_s = FOREVER_S if track.ends_at is None else track.ends_at - now
+                room = slot.free.as_tuple()
+                if left_s > 0 and any(room):
+                    life_s = floors[bisect_right(steps, left_s)]
+                    free.append((track.pool, track.kind, room, life_s, phase is PilotPhase.IDLE))
         elif phase in COMING and not track.leaving:
             offer = offers.get(track.offer)
-            life_s = FOREVER_S if offer is None else offer.lifetime_s
-            row = (track.pool, track.kind, track.size, _floor(life_s, steps), True)
+            life_s = floors[bisect_right(steps, FOREVER_S if offer is None else offer.lifetime_s)]
+            row = (track.pool, track.kind, track.size.as_tuple(), life_s, True)
             site = sites.get(track.site)
-            patient = (
-                phase is PilotPhase.STARTING
-                or site is None
-                or picture.now - track.asked_at <= site.patience_s
-            )
+            patient = phase is PilotPhase.STARTING or site is None or now - track.asked_at <= site.patience_s
             (coming if patient else late).append(row)
     least = _least(picture)
     result = Shelves(Stock(least), Stock(least), Stock(least), Stock(least))
@@ -105,11 +104,6 @@ def _life_steps(picture: Picture, rules: Rules) -> list[int]:
     return sorted({*steps[::stride], steps[-1]})
 
 
-def _floor(life_s: int, steps: list[int]) -> int:
-    place = bisect_right(steps, life_s)
-    return steps[place - 1] if place else 0
-
-
 class Service:
     """Serves group after group from the same shelves and the same market."""
 
@@ -121,8 +115,9 @@ class Service:
         self.shelves = shelves(picture, rules)
         self.paused = {pause.about for pause in picture.snapshot.pauses}
         self.owners_limited = bool(rules.owners)
-        self._fixed: dict[tuple[PoolName, tuple[OfferKey, ...]], list[tuple[OpenOffer, Kind]]] = {}
-        self._fitted: dict[tuple[PoolName, tuple[OfferKey, ...]], list[OpenOffer]] = {}
+        self._known: dict[
+            tuple[PoolName, tuple[OfferKey, ...]], tuple[list[tuple[OpenOffer, Kind]], list[OpenOffer]]
+        ] = {}
         self._latencies: dict[tuple[PoolName, tuple[OfferKey, ...]], int] = {}
         self._on_their_way: dict[tuple[PoolName, tuple[OfferKey, ...]], int] = {}
         self._flows = {flow.group: flow for flow in picture.flows}
@@ -131,23 +126,18 @@ class Service:
     def kinds(self, demand: Demand) -> list[tuple[OpenOffer, Kind]]:
         """The kinds of pilot that fit, one per offer. Fixed offers are the same for all with equal `fits`."""
         group = (demand.pool, demand.fits)
-        if group not in self._fixed:
+        found = self._known.get(group)
+        if found is None:
             entries = self.market.offers
             known = [entries[k] for k in demand.fits if k in entries and entries[k].takes(demand.pool)]
-            self._fixed[group] = [
-                (entry, kind_of(entry.offer.key, entry.offer.size, entry.offer.traits))
-                for entry in known
-                if not entry.offer.fitted
-            ]
-            self._fitted[group] = [entry for entry in known if entry.offer.fitted]
+            fixed = [(entry, entry.offer.kind) for entry in known if not entry.offer.fitted]
+            found = self._known[group] = (fixed, [entry for entry in known if entry.offer.fitted])
             for entry in known:
                 entry.fits_any = True
         fitted = [
-            (entry, kind)
-            for entry in self._fitted[group]
-            if (kind := kind_for(entry.offer, demand.shape)) is not None
+            (entry, kind) for entry in found[1] if (kind := kind_for(entry.offer, demand.shape)) is not None
         ]
-        return self._fixed[group] + fitted
+        return found[0] + fitted
 
     def serve(self, wanted: Wanted) -> Served:
         demand = wanted.demand

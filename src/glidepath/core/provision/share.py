@@ -83,7 +83,7 @@ class OpenOffer:
         return not self.site.pools or pool in self.site.pools
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Candidate:
     """An open offer that could serve a shape: the kind of pilot, and how many of the jobs each would hold."""
 

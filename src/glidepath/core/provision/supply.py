@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from glidepath.core.provision.offer import Kind
-from glidepath.core.quantity import OfferKey, PoolName, Resources
+from glidepath.core.quantity import OfferKey, PoolName
 
 FOREVER_S = 1 << 60
 
 Amounts = tuple[int, int, int, int]
 # Pool, kind, room, remaining life, and whether nothing is claimed in it.
-Row = tuple[PoolName, Kind, Resources, int, bool]
+Row = tuple[PoolName, Kind, Amounts, int, bool]
 
 
 @dataclass(slots=True)
@@ -67,8 +67,8 @@ class Shelf:
         if not self.lots:
             self.most = (0, 0, 0, 0)
             return
-        cpus, memories, disks, gpus = zip(*(lot.room for lot in self.lots), strict=True)
-        self.most = (max(cpus), max(memories), max(disks), max(gpus))
+        cpus, memories, disks, gpus = map(max, zip(*[lot.room for lot in self.lots], strict=True))
+        self.most = (cpus, memories, disks, gpus)
 
 
 class Stock:
@@ -86,9 +86,8 @@ class Stock:
         # The fullest pilots first: what is begun is filled before another is touched.
         for row in sorted(counts, key=lambda r: (r[0], r[1].offer, r[4], r[2], r[3], r[1].size, r[1].traits)):
             pool, kind, room, life_s, whole = row
-            amounts = room.as_tuple()
-            if whole or fits(self._least, amounts):
-                self._shelf(pool, kind.offer).lots.append(Lot(kind, amounts, counts[row], life_s, whole))
+            if whole or fits(self._least, room):
+                self._shelf(pool, kind.offer).lots.append(Lot(kind, room, counts[row], life_s, whole))
         for shelves in self._pools.values():
             for shelf in shelves.values():
                 shelf.measure()
@@ -99,7 +98,10 @@ class Stock:
         shelf.measure()
 
     def _shelf(self, pool: PoolName, offer: OfferKey) -> Shelf:
-        return self._pools.setdefault(pool, {}).setdefault(offer, Shelf())
+        shelves = self._pools.setdefault(pool, {})
+        if offer not in shelves:
+            shelves[offer] = Shelf()
+        return shelves[offer]
 
     def take(self, pool: PoolName, kinds: Iterable[Kind], request: Amounts, *, jobs: int, run_s: int) -> int:
         """Pack up to so many jobs; the number that found room."""
