@@ -213,7 +213,12 @@ class SiteActs:
         self.refused: list[str] = []
         self.submitted = 0
         self.pause_s = self._slowest_gap_s()
-        self.at_once = self._at_once()
+        # Asked once: what a protocol has is looked up slowly.
+        self.backend = shell.doors.backends.get(actions[0].site)
+        self.furnishes = self.backend if isinstance(self.backend, Furnished) else None
+        self.at_once = 1
+        if isinstance(self.backend, Several) and not self.pause_s:
+            self.at_once = self.backend.at_once
 
     def run(self) -> None:
         """In the plan's order; where the site takes several at once, that many of one verb side by side."""
@@ -255,10 +260,10 @@ class SiteActs:
             return Unsure(f"{error}" or type(error).__name__)
 
     def _steps(self) -> Iterable[Step]:
+        backend = self.backend
+        if backend is None:
+            return
         for action in self.actions:
-            backend = self.shell.doors.backends.get(action.site)
-            if backend is None:
-                continue
             match action:
                 case Submit(names=names):
                     for name in names:
@@ -281,7 +286,7 @@ class SiteActs:
             return NotTried(f"there is no pool `{submit.pool}` to join")
         try:
             join = pool.join(submit.offer)
-            there = isinstance(backend, Furnished) and backend.furnished(submit.offer)
+            there = self.furnishes is not None and self.furnishes.furnished(submit.offer)
             secrets = () if there else pool.secrets(name, lifetime_s=submit.lifetime_s)
         except WORLD_ERRORS as error:
             return NotTried(f"the pool cannot be joined: {str(error) or type(error).__name__}")
@@ -304,11 +309,6 @@ class SiteActs:
                 secrets=secrets,
             )
         )
-
-    def _at_once(self) -> int:
-        """What the backend of this site says; one where it says nothing, or where a rate has to be kept."""
-        backend = self.shell.doors.backends.get(self.actions[0].site)
-        return backend.at_once if isinstance(backend, Several) and not self.pause_s else 1
 
     def _slowest_gap_s(self) -> float:
         """One second by the smallest rate that any limit of this site or of the offers asked for sets."""

@@ -91,7 +91,7 @@ class Journal:
                 self._hold(connection)
                 if group.count == 1:
                     self._begin_group(connection, moment, group, unsure_cycle)
-                connection.execute(insert(connection, schema.cycles).values(row))
+                connection.execute(insert(connection, schema.cycles), row)
                 buckets.fold(connection, moment.wall_s, rollups.counted(cycle, rules))
         except StoreUnwritable:
             self._unsure_cycle = plan.cycle

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, Executable, delete, func, select
 
 from glidepath.core.cycle import Seen
 from glidepath.core.provision.offer import Rules
@@ -28,6 +28,8 @@ ABOUT_LETTERS_MAX = 400
 # Whoever draws a chart has fewer points across than this.
 READ_ROWS_MAX = 100_000
 
+# Made once: dozens of small bodies are written with every cycle.
+_JSON = json.JSONEncoder(separators=(",", ":"))
 Counts = dict[str, int]
 Bucket = tuple[int, dict[str, list[int]]]  # samples; measure -> low, high, total
 
@@ -37,6 +39,7 @@ class OpenBuckets:
 
     def __init__(self) -> None:
         self._buckets: dict[int, tuple[int, dict[str, Bucket]]] = {}
+        self._said: Executable | None = None  # the same statement every time, and slow to put together
 
     def fold(self, connection: Connection, wall_s: float, samples: Mapping[str, Counts]) -> None:
         rows: list[dict[str, Any]] = []
@@ -49,14 +52,16 @@ class OpenBuckets:
             for about, counts in samples.items():
                 bucket = _grown(found[1].get(about, (0, {})), counts)
                 found[1][about] = bucket
-                body = json.dumps(bucket[1], separators=(",", ":"))
+                body = _JSON.encode(bucket[1])
                 key = {"span_s": span_s, "start_s": start_s, "about": about}
                 rows.append({**key, "samples": bucket[0], "body": body})
         if rows:
-            said = insert(connection, rollups)
-            update = {"samples": said.excluded.samples, "body": said.excluded.body}
-            keys = ["span_s", "start_s", "about"]
-            connection.execute(said.on_conflict_do_update(index_elements=keys, set_=update), rows)
+            if self._said is None:
+                said = insert(connection, rollups)
+                update = {"samples": said.excluded.samples, "body": said.excluded.body}
+                keys = ["span_s", "start_s", "about"]
+                self._said = said.on_conflict_do_update(index_elements=keys, set_=update)
+            connection.execute(self._said, rows)
 
 
 def _grown(bucket: Bucket, counts: Counts) -> Bucket:

@@ -37,11 +37,13 @@ class Mover:
             return values
         before = self._known if by_s == self._by_s else {}
         self._by_s, self._known = by_s, {}
+        copies: list[Any] = []
         for value in values:
-            known = before.get(id(value))
             # The value is kept beside its copy, so that its address cannot become another's.
-            self._known[id(value)] = known or (value, self._copy(value, by_s))
-        return tuple(self._known[id(value)][1] for value in values)
+            known = before.get(id(value)) or (value, self._copy(value, by_s))
+            self._known[id(value)] = known
+            copies.append(known[1])
+        return tuple(copies)
 
     def _copy(self, value: Any, by_s: int) -> Any:
         given = {name: getattr(value, name) for name in self.times}
