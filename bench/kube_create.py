@@ -49,7 +49,7 @@ from glidepath.ports import Place
 from glidepath.provisioner import Doors, Provisioner
 
 PODS = 1_000
-ROUNDS = 3
+ROUNDS = 5
 SHARE_MIN = 0.8
 ACT_S_MAX = 240.0
 CLEAR_S_MAX = 120

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -29,7 +30,7 @@ class Calls(Protocol):
         ...
 
     def side_by_side(self, steps: Sequence[Callable[[], None]], *, at_once: int) -> None:
-        """Run all of them, begun in this order, so many at the same time. Steps keep their own limits."""
+        """Run all, begun in this order, up to so many at the same time. Steps keep their own limits."""
         ...
 
 
@@ -74,22 +75,24 @@ class ThreadCalls:
         return answers
 
     def side_by_side(self, steps: Sequence[Callable[[], None]], *, at_once: int) -> None:
-        left, turn = iter(steps), threading.Lock()
+        """One alone first, and for each that ends one more: a site that refuses, or hangs, is not stormed."""
+        left, turn = deque(steps), threading.Lock()
+        others: list[threading.Thread] = []
 
         def work() -> None:
             while True:  # Until there is none left.
                 with turn:
-                    step = next(left, None)
+                    step = left.popleft() if left else None
                 if step is None:
                     return
                 step()
+                with turn:
+                    if left and len(others) + 1 < at_once:
+                        others.append(threading.Thread(target=work, name="side by side", daemon=True))
+                        others[-1].start()
 
-        count = min(at_once, len(steps)) - 1
-        others = [threading.Thread(target=work, name="side by side", daemon=True) for _ in range(count)]
-        for each in others:
-            each.start()
         work()
-        for each in others:
+        for each in others:  # It may grow meanwhile, by those who are waited for.
             each.join()
 
     def _start(self, name: str, call: Callable[[], Any]) -> tuple[threading.Thread, list[Answer]]:

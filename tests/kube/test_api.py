@@ -410,6 +410,17 @@ def test_a_stream_that_goes_on_is_not_silent(server: StandIn, api: Api) -> None:
     assert len(hear(api, [], silent_s=1.2)) == 30
 
 
+@pytest.mark.parametrize("bare", [False, True])
+def test_of_a_busy_stream_that_is_read_in_gulps_nothing_is_lost(
+    server: StandIn, api: Api, bare: bool
+) -> None:
+    told = [f"{number} {'x' * (number % 50) * 400}".encode() for number in range(250)]
+    whole = b"\n".join(told) + b"\n"
+    chunks = tuple(whole[at : at + 7_001] for at in range(0, len(whole), 7_001))
+    server.say(P, Answer(chunks=chunks, bare=bare, pause_s=0.002))
+    assert hear(api, [], silent_s=5) == told
+
+
 def test_a_reader_that_takes_its_time_is_not_the_servers_silence(server: StandIn, api: Api) -> None:
     server.say(P, Answer(chunks=(b"a\nb\n", b"c\n")))
     heard = []

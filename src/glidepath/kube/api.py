@@ -25,6 +25,7 @@ from glidepath.core.text import one_line
 from glidepath.kube.access import Access
 from glidepath.kube.credentials import Credential, Credentials
 from glidepath.kube.errors import AccessError, KubeError
+from glidepath.kube.shapes import written
 from glidepath.kube.timed import POOLS, Clock, NotConnectedError, clock_of
 
 CONNECT_S_MAX = 5.0
@@ -34,7 +35,9 @@ BODY_BYTES_MAX = 64 << 20
 LINE_BYTES_MAX = 8 << 20
 CHUNK_BYTES = 256 << 10
 RETRY_AFTER_S_MAX = 300.0
-CONNECTIONS = 8
+# Between two gulps from a busy stream; and from when on the next part was waited for.
+GULP_S, WAITED_S = 0.08, 0.001
+CONNECTIONS = 24
 AGENT = "glidepath"
 REASON_LETTERS_MAX = 100
 # Errors wrap each other; people are told of the innermost.
@@ -134,7 +137,7 @@ class Api:
         self,
         method: str,
         path: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | bytes = b"",
         query: Mapping[str, str | int] | None = None,
         *,
         limit_s: float = LIMIT_S,
@@ -143,7 +146,7 @@ class Api:
         """`always` where it completes what is there already: that is right whoever decides now."""
         deadline = time.monotonic() + limit_s
         self._changes.wait(limit_s / 2)
-        content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+        content = body if isinstance(body, bytes) else written(body)
         # As late as can be: whoever was stopped since the plan was made may find another in its place. From
         # here on the deadline tells, which comes before the lease runs out.
         if not always and not self._ours():
@@ -246,22 +249,17 @@ class Api:
         raise AssertionError("the second answer was returned")
 
     def _whole(self, response: urllib3.BaseHTTPResponse) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        # Ends with the answer, at its bound, or when its time is up.
-        while True:
-            try:
-                part = response.read1(CHUNK_BYTES)
-            except (urllib3.exceptions.HTTPError, OSError) as error:
-                response.close()
-                raise UnansweredError(f"{self.access.server} broke off its answer: {_why(error)}") from None
-            if not part:
-                return b"".join(parts)
-            parts.append(part)
-            size += len(part)
-            if size > BODY_BYTES_MAX:
-                response.close()
-                raise UnansweredError(f"{self.access.server} answers more than {BODY_BYTES_MAX >> 20} MiB")
+        """Ends with the answer, at its bound, or when its time is up."""
+        try:
+            whole: bytes = response.read(BODY_BYTES_MAX)
+            more = response.read(1)  # That this was all is found out here, or that the rest is missing.
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            response.close()
+            raise UnansweredError(f"{self.access.server} broke off its answer: {_why(error)}") from None
+        if more:
+            response.close()
+            raise UnansweredError(f"{self.access.server} answers more than {BODY_BYTES_MAX >> 20} MiB")
+        return whole
 
     def _opened(self, credential: Credential) -> urllib3.HTTPConnectionPool:
         with self._lock:
@@ -375,7 +373,7 @@ def _split(
     left = bytearray()
     clock.due = time.monotonic() + silent_s
     try:
-        while part := response.read1(CHUNK_BYTES):
+        for part in _parts(response):
             # Only what is new is looked through: a long line may come in thousands of parts.
             head, newline, tail = part.rpartition(b"\n")
             if newline:
@@ -396,6 +394,21 @@ def _split(
         if isinstance(error, urllib3.exceptions.ReadTimeoutError | TimeoutError):
             raise SilentError("the stream fell silent") from None
         raise UnansweredError(f"the stream broke off: {_why(error)}") from None
+
+
+def _parts(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """What comes. A busy stream is read in gulps: to wake up for an event costs more than to read it."""
+    came = rested_at = 0.0
+    asked_at = time.monotonic()
+    while part := response.read1(CHUNK_BYTES):
+        before, came = came, time.monotonic()
+        yield part
+        # Only where all was read that there is: nothing piles up.
+        waited = came - asked_at > WAITED_S
+        if waited and came - before < GULP_S and came - rested_at > GULP_S / 4:
+            time.sleep(GULP_S)
+            rested_at = time.monotonic()
+        asked_at = time.monotonic()
 
 
 def _unreached(server: str, error: NotConnectedError) -> str:

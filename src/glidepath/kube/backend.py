@@ -24,8 +24,9 @@ from glidepath.kube.access import Access, from_kubeconfig, in_cluster, usual_pat
 from glidepath.kube.api import Api, NotOursError, NotSentError, UnansweredError
 from glidepath.kube.checkup import Checkup
 from glidepath.kube.errors import AccessError, KubeError
+from glidepath.kube.form import Forms
 from glidepath.kube.intent import DRAIN, INTENT, SITE, digest, intent_of, usable
-from glidepath.kube.pod import pod_of, secret_of
+from glidepath.kube.pod import secret_of
 from glidepath.kube.reflector import Heard, Reflector
 from glidepath.kube.settings import KubernetesSettings, PodSettings
 from glidepath.kube.shapes import Decoder, Pod
@@ -42,7 +43,7 @@ AGE_S_MAX = 90.0
 # The same while the server cannot be reached or refuses.
 TROUBLED_S_MAX = 20.0
 # Creates that are under way at the same time: one alone mostly waits for the server.
-AT_ONCE = 4
+AT_ONCE = 16
 STOP_S = 10  # that a pilot which is removed has left before it is killed
 TRIES_MAX = 3  # at deleting a pod that changes meanwhile
 LOG_LINES = 2000
@@ -58,6 +59,7 @@ class Opened:
     pods: Reflector[Pod]
     path: str
     namespace: str
+    forms: Forms
 
 
 class KubernetesBackend:
@@ -173,7 +175,7 @@ class KubernetesBackend:
 
     def furnished(self, offer: OfferKey) -> bool:
         """Whether the namespace has the token of its pilots, so that the pool need not make one."""
-        return bool(self.settings.pod(offer.partition("/")[2]).token_secret)
+        return bool(self._table(offer).token_secret)
 
     # Acting.
 
@@ -208,7 +210,7 @@ class KubernetesBackend:
     def _started(self, opened: Opened, spec: PilotSpec) -> Outcome:
         community = self._place.terms.get(spec.offer, NO_TERMS).community
         settings = self._table(spec.offer)
-        wanted = pod_of(spec, settings, community=community, namespace=opened.namespace)
+        wanted = opened.forms.filled(spec, settings, community=community)
         made, said = self._made(opened, spec, wanted)
         if isinstance(made, (Failed, Refused)):
             return made
@@ -224,9 +226,7 @@ class KubernetesBackend:
             self._tables[name] = self.settings.pod(name)
         return self._tables[name]
 
-    def _made(
-        self, opened: Opened, spec: PilotSpec, wanted: Mapping[str, Any]
-    ) -> tuple[Pod | Failed | Refused, str]:
+    def _made(self, opened: Opened, spec: PilotSpec, wanted: bytes) -> tuple[Pod | Failed | Refused, str]:
         """The pod that is there now, and what is to be said of it."""
         try:
             return self._decoder.item(opened.api.change("POST", opened.path, wanted, limit_s=REQUEST_S)), ""
@@ -365,7 +365,7 @@ class KubernetesBackend:
                 api = Api(access, changes_per_s=rate, ours=self._place.ours)
                 path = f"/api/v1/namespaces/{access.namespace}/pods"
                 pods = Reflector(api, path, Pod, selector=f"{SITE}={self.site}")
-                self._opened = Opened(api, pods, path, access.namespace)
+                self._opened = Opened(api, pods, path, access.namespace, Forms(access.namespace))
             return self._opened
 
 

@@ -1,4 +1,4 @@
-"""What we read of Kubernetes objects: bytes come in, checked values go out, one object at a time.
+"""What we read of Kubernetes objects: bytes come in, checked values go out, one object at a time; and back.
 
 Only the fields that are used are decoded. An object that does not decode is put aside with its name, if it
 has one, and never stops the others.
@@ -6,8 +6,9 @@ has one, and never stops the others.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
@@ -302,6 +303,14 @@ def _spans(content: bytes) -> Iterator[tuple[int, int]]:
             case b"," if inside and depth == 2:
                 yield start, found.start()
                 start = found.end()
+
+
+def written(body: Mapping[str, Any]) -> bytes:
+    """An object for the wire."""
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:  # Half a letter, which only the slower one lets through.
+        return json.dumps(body, separators=(",", ":")).encode()
 
 
 def table(content: bytes) -> dict[str, Any]:

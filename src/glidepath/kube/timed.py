@@ -16,6 +16,9 @@ from typing import Any
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
+# A limit may be kept for one that is a little shorter: an answer may take that much longer.
+ALIKE = 0.95
+
 
 class NotConnectedError(Exception):
     """Raised where a connection is made, and only there: nothing was sent."""
@@ -37,15 +40,15 @@ class Clock:
 class _Incoming(io.RawIOBase):
     """What comes over a connection, until its time is up: a byte a second is no answer either."""
 
-    def __init__(self, own: socket.socket, clock: Clock) -> None:
-        self._own, self._clock = own, clock
+    def __init__(self, timed: _Timed, own: socket.socket, clock: Clock) -> None:
+        self._timed, self._clock = timed, clock
         self._raw = own.makefile("rb", buffering=0)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        self._own.settimeout(self._clock.left_s())
+        self._timed.settimeout(self._clock.left_s())
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
@@ -58,9 +61,17 @@ class _Timed:
 
     def __init__(self, own: socket.socket, clock: Clock) -> None:
         self._own, self._clock = own, clock
+        self._limit_s: float | None = None
 
     def makefile(self, *_: object, **__: object) -> io.BufferedReader:
-        return io.BufferedReader(_Incoming(self._own, self._clock))
+        return io.BufferedReader(_Incoming(self, self._own, self._clock))
+
+    def settimeout(self, limit_s: float | None) -> None:
+        """Asked for several times in each request, and a call of the system each: only where it matters."""
+        known = self._limit_s
+        if limit_s is None or known is None or not known * ALIKE <= limit_s <= known:
+            self._own.settimeout(limit_s)
+            self._limit_s = limit_s
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._own, name)
