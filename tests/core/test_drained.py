@@ -44,9 +44,12 @@ TOLD = (("by", "ann"), ("why", "moving"))
 def test_a_word_to_drain_takes_back_what_waits_and_tells_the_rest_to_finish(
     about: str, drain: bool, withdrawn: list[str], drained: list[str]
 ) -> None:
-    """What is on its way or cannot be told is left for the next look; what leaves is not told twice."""
-    pause = Pause(about, "ann", "moving", drain)
-    snap = snapshot(pilots={"west": EACH_PHASE}, slots=EACH_SLOT, pauses=(pause,))
+    """What is on its way or cannot be told is left for the next look; what leaves is not told twice.
+
+    Another pause, before it, that only stops asking changes nothing of that.
+    """
+    pauses = (Pause("pool:other", "bob", "for a while"), Pause(about, "ann", "moving", drain))
+    snap = snapshot(pilots={"west": EACH_PHASE}, slots=EACH_SLOT, pauses=pauses)
     under = rules(site("west", offer(), offer(name="b"), repeat_s=60))
     acts = [Withdraw(WEST, targets(*withdrawn))] if withdrawn else []
     acts += [Drain(WEST, targets(*drained))] if drained else []
