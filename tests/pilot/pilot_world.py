@@ -184,9 +184,12 @@ class PilotWorld:
             if ours in words and any(mark.encode() in words for mark in marks):
                 found.append(words.replace(b"\0", b" ").decode("utf-8", "replace")[:200])
         folder = self.home / "pilots" / name
-        files = [*folder.rglob("*.token"), *folder.glob("condor/execute/*")]
-        files += Path("/tmp").glob(f"glidepath-{name}-*")
-        return found + [str(path) for path in files]
+        # Folders may go while they are looked through, which is no error to this one.
+        there = [Path(at) / one for at, folders, files in os.walk(folder) for one in (*folders, *files)]
+        execute = folder / "condor" / "execute"
+        kept = [path for path in there if path.suffix == ".token" or path.parent == execute]
+        kept += Path("/tmp").glob(f"glidepath-{name}-*")
+        return found + [str(path) for path in kept]
 
     def close(self) -> None:
         for cluster in self.clusters:
