@@ -262,7 +262,8 @@ class KubernetesBackend:
         for _ in range(TRIES_MAX):
             pod = self._fetched(opened, target.name)
             if pod is None:
-                opened.pods.forget(target.name)
+                # By its uid, too: the stream may tell of its end only later.
+                opened.pods.forget(target.name, target.native_id)
                 return Done("it is gone")
             if (target.native_id and pod.metadata.uid != target.native_id) or not self._of_this_site(pod):
                 return Refused(f"`{target.name}` is another pod now")

@@ -27,9 +27,10 @@ REFUSALS_MAX = 3  # A collector that has just begun may not know its rules yet.
 ASK_AGAIN_S = 300.0
 TOKENS_S = 10.0
 PROBE_EVERY_S = 60.0
-STOP_GRACE_S = 4.0  # All of it together must stay below what the backend waits before it kills.
-KILL_GRACE_S = 2.0
+STOP_GRACE_S = 3.0  # All of it together must stay below what the backend waits before it kills.
+KILL_GRACE_S = 3.5  # Jobs that are not given back within it are missed for as long as their leases last.
 END_GRACE_S = 20.0
+LEAVE_S_MAX = 5.0
 RECONFIG_S = 0.5  # Between a new word for HTCondor and the order to end: they are not kept in order.
 LOG_BYTES = 1 << 16
 
@@ -308,7 +309,7 @@ class CondorPilot:
         if self.guard is not None:
             self.signal(signal.SIGKILL)
             try:
-                self.guard.wait(KILL_GRACE_S + 3.0)
+                self.guard.wait(LEAVE_S_MAX)
             except subprocess.TimeoutExpired:
                 self.guard.kill()
         kill_below(os.getpid())
