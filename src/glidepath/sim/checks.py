@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from glidepath.core.because import Because
-from glidepath.core.cycle import Done, NotTried, Seen, Sighting
+from glidepath.core.cycle import Done, Seen, Sighting
 from glidepath.core.provision.demand import DemandSight
 from glidepath.core.provision.memory import Memory
 from glidepath.core.provision.pilot import Clear, Drain, Ended, PilotAction, Submit, Withdraw, WriteOff
@@ -46,7 +46,7 @@ class Broken:
 class Watch:
     broken: list[Broken] = field(default_factory=list)
     deaths: list[str] = field(default_factory=list)
-    asked: dict[PilotName, int] = field(default_factory=dict)  # in which cycle
+    asked: set[PilotName] = field(default_factory=set)
     recorded: set[PilotName] = field(default_factory=set)
     due: frozenset[str] = frozenset()  # sites and offers of which every plan has to speak
     told: int = 0  # of the world's own findings, so many were passed on
@@ -57,11 +57,16 @@ class Watch:
         if len(self.broken) < KEPT_MAX:
             self.broken.append(Broken(cycle, what))
 
+    def sent(self, cycle: int, what: str, *, leads: bool) -> None:
+        """Once: who has been supplanted asks for nothing more; only what was on the wire still goes out."""
+        if not leads:
+            self.breaks(cycle, f"once: {what} was asked for by one that no longer leads")
+
     def submitted(self, name: PilotName, cycle: int, *, again: bool = False) -> None:
         """One name is asked for once; again only by a life that found the plan of one that died over it."""
         if name in self.asked and not again:
             self.breaks(cycle, f"once: {name} was asked for a second time")
-        self.asked[name] = cycle
+        self.asked.add(name)
 
     def died(self, cycle: int, where: str) -> None:
         if len(self.deaths) < KEPT_MAX:
@@ -80,9 +85,7 @@ class Watch:
         self._doubted(cycle, run, leads=leads)
         self._explained(cycle, run)
         if not leads:
-            # What one that was supplanted believes is not acted on any more.
-            self._fenced(cycle, run)
-            return
+            return  # What one that was supplanted believes is not acted on any more.
         if cycle.plan.actions:
             self._paced(cycle, run)
             self._seen_only(cycle, run)
@@ -123,14 +126,6 @@ class Watch:
         told = sum(about.startswith("demand:") for about in abouts)
         if told < len(shapes):
             self.breaks(run.cycles, f"explained: {len(shapes)} shapes were seen, {told} are spoken of")
-
-    def _fenced(self, cycle: Turn, run: Run) -> None:
-        """Once: who has been supplanted asks for nothing more; only what was on the wire still goes out."""
-        answers = {did.about: did.outcome for did in cycle.outcomes if did.verb == "submit"}
-        for name, outcome in answers.items():
-            # The others were asked for before it fell asleep, when the run was at an earlier cycle.
-            if self.asked.get(PilotName(name)) == run.cycles and not isinstance(outcome, NotTried):
-                self.breaks(run.cycles, f"once: {name} was asked for by one that no longer leads")
 
     def _paced(self, cycle: Turn, run: Run) -> None:
         """Rate: creates per cycle and per second stay within each site's limit, and a breaker holds."""

@@ -113,12 +113,12 @@ class SimBackend:
     at_once = 4
 
     def __init__(
-        self, world: World, faults: Faults, site: SiteName, on_submit: Callable[[PilotName], None]
+        self, world: World, faults: Faults, site: SiteName, on_act: Callable[[str, PilotName], None]
     ) -> None:
         self.world = world
         self.faults = faults
         self.site = site
-        self.on_submit = on_submit
+        self.on_act = on_act  # before it goes out
         self._mover = Mover("since", "asked_at", "ends_at")
 
     def list(self, *, now: Instant) -> SiteListing:
@@ -129,19 +129,19 @@ class SimBackend:
         return answer
 
     def submit(self, spec: PilotSpec) -> Outcome:
-        self.on_submit(spec.name)
-        return self._act("submit", lambda: self.world.submit(spec))
+        return self._act("submit", spec.name, lambda: self.world.submit(spec))
 
     def withdraw(self, target: Target) -> Outcome:
-        return self._act("withdraw", lambda: self.world.withdraw(self.site, target))
+        return self._act("withdraw", target.name, lambda: self.world.withdraw(self.site, target))
 
     def remove(self, target: Target) -> Outcome:
-        return self._act("remove", lambda: self.world.remove(self.site, target))
+        return self._act("remove", target.name, lambda: self.world.remove(self.site, target))
 
     def drain(self, target: Target) -> Outcome:
-        return self._act("drain", lambda: self.world.drain(self.site, target))
+        return self._act("drain", target.name, lambda: self.world.drain(self.site, target))
 
-    def _act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
+    def _act(self, verb: str, name: PilotName, go: Callable[[], Outcome]) -> Outcome:
+        self.on_act(verb, name)
         return self.faults.act(f"{verb} {self.site}", go)
 
     def logs(self, name: PilotName, *, bytes_max: int) -> str:

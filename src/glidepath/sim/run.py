@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 
 from glidepath.clock import Moment, SteadyClock
@@ -132,7 +133,8 @@ class Run:
         doors = Doors(
             pools={name: SimPoolDoor(self.world, self.faults, name) for name in self.world.pools},
             backends={
-                name: SimBackend(self.world, self.faults, name, self._submitted) for name in self.world.sites
+                name: SimBackend(self.world, self.faults, name, partial(self._sent, number))
+                for name in self.world.sites
             },
             calls=ScatteredCalls(Random(f"{self.seed} side by side {number}")),
             clock=clock,
@@ -165,8 +167,10 @@ class Run:
             return self.life is not life
         return True
 
-    def _submitted(self, name: PilotName) -> None:
-        self.watch.submitted(name, self.cycles, again=name in self.repeats)
+    def _sent(self, number: int, verb: str, name: PilotName) -> None:
+        self.watch.sent(self.cycles, f"{verb} of {name}", leads=self.life.number == number)
+        if verb == "submit":
+            self.watch.submitted(name, self.cycles, again=name in self.repeats)
 
     # Cycles
 
