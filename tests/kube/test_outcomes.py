@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from embedded.world import until
-from glidepath.core.cycle import Done, Failed, Outcome, Refused, Unsure
+from glidepath.core.cycle import Done, Failed, NotTried, Outcome, Refused, Unsure
 from glidepath.core.provision.pilot import SiteState, Target
-from glidepath.core.quantity import Instant, SiteName
-from glidepath.kube.backend import KubernetesBackend
+from glidepath.core.quantity import Instant, PilotName, SiteName
+from glidepath.kube.backend import AT_ONCE, KubernetesBackend
 from glidepath.kube.pod import pod_of
 from glidepath.ports import Place
 from kube.pod_builders import settings, spec
@@ -44,10 +48,10 @@ def server() -> Iterator[StandIn]:
 
 
 @contextmanager
-def a_backend(server: StandIn) -> Iterator[KubernetesBackend]:
+def a_backend(server: StandIn, **said: Any) -> Iterator[KubernetesBackend]:
     backend = KubernetesBackend(
         SiteName("k8s"),
-        settings(token_secret="pool-token"),
+        settings(**{"token_secret": "pool-token", **said}),
         Place(Path("/"), ""),
         access=lambda: plain_access(server),
     )
@@ -59,10 +63,10 @@ def a_backend(server: StandIn) -> Iterator[KubernetesBackend]:
 
 def submitted(server: StandIn, answer: Answer | None, *, half: bool = False) -> Outcome:
     def told(asked: Asked) -> Answer:
+        good = taking_pods(asked)
         if asked.method == "GET":
-            return Answer(chunks=(), end="silent") if "watch" in asked.path else LISTED
-        whole = json.dumps(made(asked)).encode()
-        return answer or Answer(201, whole[: len(whole) // 2] if half else whole)
+            return good
+        return answer or (replace(good, body=good.body[: len(good.body) // 2]) if half else good)
 
     server.rule(PODS, told)
     with a_backend(server) as backend:
@@ -96,6 +100,47 @@ def test_half_of_the_pod_that_was_made_is_unsure(server: StandIn) -> None:
     found = submitted(server, None, half=True)
     assert isinstance(found, Unsure)
     assert "the answer cannot be read" in found.why
+
+
+def taking_pods(asked: Asked) -> Answer:
+    if asked.method == "GET":
+        return Answer(chunks=(), end="silent") if "watch" in asked.path else LISTED
+    return Answer(201, json.dumps(made(asked)).encode())
+
+
+def test_whose_turn_would_come_too_late_was_not_tried(server: StandIn) -> None:
+    """By our own limit: the site has done nothing wrong."""
+    server.rule(PODS, taking_pods)
+    names = [PilotName(f"gp-{number}") for number in range(8)]
+    with a_backend(server, changes_per_second=1) as backend, ThreadPoolExecutor(len(names)) as threads:
+        found = list(threads.map(lambda name: backend.submit(replace(spec(), name=name)), names))
+    late = NotTried("more than 1 changes a second were asked for; later")
+    assert set(found) == {Done(), late}
+    assert sum(asked.method == "POST" for asked in server.asked) == found.count(Done())
+
+
+@pytest.mark.parametrize(("per_s", "at_once"), [(0, AT_ONCE), (1, 1), (5, 5), (20, AT_ONCE), (500, AT_ONCE)])
+def test_no_more_are_asked_for_at_once_than_may_be_changed_in_a_second(
+    server: StandIn, per_s: int, at_once: int
+) -> None:
+    with a_backend(server, changes_per_second=per_s) as backend:
+        assert backend.at_once == at_once
+
+
+def test_a_pod_whose_token_could_not_be_sent_is_unsure(server: StandIn) -> None:
+    def told(asked: Asked) -> Answer:
+        answer = taking_pods(asked)
+        if asked.method == "GET":
+            return answer
+        # This connection ends with the answer, and nobody takes another one.
+        server.socket.shutdown(socket.SHUT_RDWR)
+        return replace(answer, chunks=(answer.body,), bare=True)
+
+    server.rule(PODS, told)
+    with a_backend(server, token_secret="") as backend:
+        found = backend.submit(spec())
+    assert isinstance(found, Unsure)
+    assert "its pod was made, its token not" in found.why
 
 
 def test_one_that_was_found_gone_is_not_told_of_when_the_stream_comes_to_its_end(server: StandIn) -> None:

@@ -48,6 +48,10 @@ class NotSentError(OSError):
     """The request never left: nothing happened at the cluster."""
 
 
+class LaterError(NotSentError):
+    """It is not yet its turn, by our own limit; nobody is at fault."""
+
+
 class NotOursError(OSError):
     """Another glidepath decides now; nothing was sent."""
 
@@ -84,7 +88,7 @@ class Limiter:
             self._at = now
             wait_s = max(0.0, (1.0 - self._left) / self._per_s)
             if wait_s > limit_s:
-                raise NotSentError(f"more than {self._per_s:g} changes a second were asked for; later")
+                raise LaterError(f"more than {self._per_s:g} changes a second were asked for; later")
             self._left -= 1.0
         if wait_s:
             self._sleep(wait_s)

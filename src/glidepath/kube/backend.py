@@ -21,7 +21,7 @@ from glidepath.core.provision.sight import SiteListing
 from glidepath.core.quantity import Instant, NodeName, OfferKey, PilotName, SiteName
 from glidepath.core.text import one_line
 from glidepath.kube.access import Access, from_kubeconfig, in_cluster, usual_paths
-from glidepath.kube.api import Api, NotOursError, NotSentError, UnansweredError
+from glidepath.kube.api import Api, LaterError, NotOursError, NotSentError, UnansweredError
 from glidepath.kube.checkup import Checkup
 from glidepath.kube.errors import AccessError, KubeError
 from glidepath.kube.form import Forms
@@ -76,7 +76,8 @@ class KubernetesBackend:
     ) -> None:
         self.site = site
         self.limit_s = LIMIT_S
-        self.at_once = AT_ONCE
+        # Those who would only wait for their turn need not be there.
+        self.at_once = min(AT_ONCE, settings.changes_per_second or AT_ONCE)
         self.settings = settings
         self._place, self._wall = place, wall
         self._access = access or (lambda: access_of(settings))
@@ -250,6 +251,8 @@ class KubernetesBackend:
                 return
             self._delete(opened, spec.name, {"uid": uid}, grace_s=0)
             raise
+        except NotSentError as error:
+            raise UnansweredError(f"its pod was made, its token not: {error}") from None
 
     def withdraw(self, target: Target) -> Outcome:
         return self._tried(target.name, lambda opened: self._deleted(opened, target, only_pending=True))
@@ -332,7 +335,7 @@ class KubernetesBackend:
         shown = f"`{one_line(name)}`"
         try:
             return call(self._open())
-        except NotOursError as error:
+        except (NotOursError, LaterError) as error:
             return NotTried(str(error))
         except UnansweredError as error:
             return Unsure(f"{shown}: {error}")
