@@ -192,6 +192,17 @@ def test_a_late_effect_leaves_an_unsure_outcome_and_the_pilot_comes_within_two_m
     assert name in run.world.sites[WEST].pilots
 
 
+def test_an_act_that_somebody_slept_over_is_not_late_by_that_much_more() -> None:
+    faults, scene = alone("late-effects")
+    for slept_s, within_s in ((0, 120), (100, 20), (500, 1)):
+        scene.slept_s = slept_s
+        calls = Calls()
+        with pytest.raises(TimeoutError):
+            faults.act("submit west", calls)
+        scene.world.advance(scene.world.now + within_s)
+        assert calls.count == 1
+
+
 def first_submit(fault: str) -> tuple[Run, Cycle[Snapshot, Memory, PilotAction]]:
     """One job waits; the cycle that asks for a pilot, and the run in the second in which it asked."""
     run = started(scenario(job(), rates={fault: ALWAYS}), 1)

@@ -53,6 +53,7 @@ class Stage(Protocol):
     """What a fault may do to the controller itself."""
 
     world: World
+    slept_s: int  # how long the act that goes out now lay still before
 
     def supplant(self) -> bool:
         """Another leader takes over and works while this one sleeps; false when one sleeps already."""

@@ -24,7 +24,8 @@ class DuplicateEffects(Fault):
             if self.draw.random() < 0.5:
                 go()
             else:
-                self.stage.world.after(self.draw.randint(*AGAIN_S), self._again, go)
+                left_s = max(1, self.draw.randint(*AGAIN_S) - self.stage.slept_s)
+                self.stage.world.after(left_s, self._again, go)
         return outcome
 
     @staticmethod

@@ -19,7 +19,9 @@ class LateEffects(Fault):
 
     def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
         if self.hits():
-            self.stage.world.after(self.draw.randint(*LATE_S), self._now, go)
+            # All in all: a site's time-outs begin when the act is begun, whoever slept over it.
+            left_s = max(1, self.draw.randint(*LATE_S) - self.stage.slept_s)
+            self.stage.world.after(left_s, self._now, go)
             raise TimeoutError(f"no answer to {verb}")
         return go()
 

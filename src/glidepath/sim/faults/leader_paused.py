@@ -14,8 +14,10 @@ class LeaderPaused(Fault):
     about = "the leader stalls before an act, another leads meanwhile, then the first goes on"
 
     def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
+        began = self.stage.world.now
         if self.hits() and not self.stage.supplant():
             self.count -= 1  # Another sleeps already; nothing happened.
+        self.stage.slept_s = self.stage.world.now - began
         # The call that was under way still goes out: no lease can stop what is already on the wire.
         return go()
 
