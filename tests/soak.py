@@ -26,7 +26,7 @@ SEEDS = 10_000
 CYCLES = 500
 # After so many broken seeds the next one teaches nothing that the first did not.
 FAILURES_MAX = 10
-# A worker begins anew after so many seeds: what it keeps for speed must not grow through the night.
+# Workers begin anew after so many seeds each: what they keep for speed must not grow through the night.
 SEEDS_EACH = 100
 # On a terminal the line is renewed every second; in a log it should be found, not fill it.
 TERMINAL_S = 1.0
@@ -72,10 +72,18 @@ def stormed(seed: int, cycles: int = CYCLES) -> Stormed:
     )
 
 
-def all_stormed(cases: Iterable[tuple[int, int]], workers: int) -> Iterator[Stormed]:
+def all_stormed(
+    cases: Iterable[tuple[int, int]], workers: int, *, each: int = SEEDS_EACH
+) -> Iterator[Stormed]:
     """Seeds and their cycles, as they end, on so many cores. A run that dies of itself is a finding too."""
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, max_tasks_per_child=SEEDS_EACH)
+    left = list(cases)
+    # Not `max_tasks_per_child`: when all workers come to their end together, Python 3.11 begins no other.
+    for start in range(0, len(left), each * workers):
+        yield from _together(left[start : start + each * workers], workers)
+
+
+def _together(cases: list[tuple[int, int]], workers: int) -> Iterator[Stormed]:
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
     try:
         asked: dict[Future[Stormed], tuple[int, int]] = {pool.submit(stormed, *case): case for case in cases}
         for future in as_completed(asked):

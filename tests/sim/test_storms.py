@@ -124,3 +124,8 @@ def test_the_same_storm_gives_the_same_plans_under_any_hash_seed() -> None:
 
 def test_the_line_that_repeats_a_failure_names_scenario_seed_and_cycles() -> None:
     assert Stormed(17, 200).line == "glidepath sim run storm --seed 17 --cycles 200"
+
+
+def test_a_long_soak_goes_on_with_fresh_workers() -> None:
+    cases = [(seed, 2) for seed in range(5)]
+    assert sorted(run.seed for run in all_stormed(cases, 2, each=1)) == [seed for seed, _ in cases]
