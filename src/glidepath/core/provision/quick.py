@@ -27,8 +27,7 @@ def quick(kind: type[T]) -> type[T]:
     opened = type(kind.__name__, (kind,), free)
     made: Any = kind
     slow = made.__init__
-    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
-    rows = [(field.name, Any, dataclasses.field(default=field.default)) for field in fields]
+    rows = [(each.name, Any, dataclasses.field(default=each.default)) for each in dataclasses.fields(made)]
     # That of a twin that is not frozen: the same arguments, and fields that are simply set.
     twin: Any = dataclasses.make_dataclass(kind.__name__, rows)
     fill = twin.__init__
