@@ -113,7 +113,6 @@ class Scene:
 
     world: World
     told: list[Any] = field(default_factory=list)
-    slept_s: int = 0
 
     def supplant(self) -> None:
         self.told.append("supplanted")

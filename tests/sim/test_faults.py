@@ -16,7 +16,7 @@ from glidepath.core.provision.pilot import PilotAction, SitePilot, SiteState, Sl
 from glidepath.core.provision.sight import PoolSlots, SiteListing, Snapshot
 from glidepath.core.quantity import Instant, NodeName, OfferKey, PilotName
 from glidepath.loop import Cycle, run_cycle
-from glidepath.sim.fault import RATE_MAX, Crash, Fault, Faults
+from glidepath.sim.fault import EFFECT_S_MAX, RATE_MAX, Act, Crash, Fault, Faults
 from glidepath.sim.faults.clock_jumps import BOOT_ERROR_S, JUMP_S
 from glidepath.sim.place import Matching
 from glidepath.sim.run import Recorder, Run
@@ -194,13 +194,23 @@ def test_a_late_effect_leaves_an_unsure_outcome_and_the_pilot_comes_within_two_m
 
 def test_an_act_that_somebody_slept_over_is_not_late_by_that_much_more() -> None:
     faults, scene = alone("late-effects")
-    for slept_s, within_s in ((0, 120), (100, 20), (500, 1)):
-        scene.slept_s = slept_s
+    for slept_s, within_s in ((0, EFFECT_S_MAX), (100, 20), (500, 1)):
+        calls = Calls()
+        with pytest.raises(TimeoutError):
+            of(faults).act(Act("submit west", scene.world.now - slept_s), calls)
+        scene.world.advance(scene.world.now + within_s)
+        assert calls.count == 1
+
+
+def test_what_is_late_and_comes_twice_has_come_twice_when_its_time_is_up() -> None:
+    scene = Scene(world())
+    faults = Faults(scene, 1, {"late-effects": ALWAYS, "duplicate-effects": ALWAYS})
+    for _ in range(TRIES):
         calls = Calls()
         with pytest.raises(TimeoutError):
             faults.act("submit west", calls)
-        scene.world.advance(scene.world.now + within_s)
-        assert calls.count == 1
+        scene.world.advance(scene.world.now + EFFECT_S_MAX + 1)
+        assert calls.count == 2
 
 
 def first_submit(fault: str) -> tuple[Run, Cycle[Snapshot, Memory, PilotAction]]:

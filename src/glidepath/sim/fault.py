@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from glidepath.core.cycle import Outcome
 from glidepath.core.text import nearest, one_line
@@ -41,6 +41,9 @@ NAMES = (
 )
 # A rate is given in thousandths: of reads, of acts, of starts or of cycles, as each fault says.
 RATE_MAX = 1000
+# Whatever happens on the way, an act takes effect within this or not at all, as a site's own time-outs are:
+# well under the time in which a pilot that was asked for must appear.
+EFFECT_S_MAX = 120
 
 Wrap = Callable[[str, Callable[[], Any]], Any]
 
@@ -49,11 +52,21 @@ class Crash(BaseException):
     """The controller dies here and now. Not an Exception: nothing of ours may catch it by accident."""
 
 
+class Act(NamedTuple):
+    """One act on its way to a site, however long somebody sleeps over it."""
+
+    verb: str  # with the site, such as `submit west`
+    begun_at: int
+
+    def within(self, s: int, *, now: int) -> int:
+        """The seconds from now that are left of so many, counted from its beginning; one at least."""
+        return max(1, self.begun_at + s - now)
+
+
 class Stage(Protocol):
     """What a fault may do to the controller itself."""
 
     world: World
-    slept_s: int  # how long the act that goes out now lay still before
 
     def supplant(self) -> bool:
         """Another leader takes over and works while this one sleeps; false when one sleeps already."""
@@ -90,7 +103,7 @@ class Fault:
     def read(self, door: str, go: Callable[[], Any]) -> Any:
         return go()
 
-    def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
+    def act(self, act: Act, go: Callable[[], Outcome]) -> Outcome:
         return go()
 
     def record(self, moment: str, go: Callable[[], None]) -> None:
@@ -112,6 +125,7 @@ class Faults:
 
     def __init__(self, stage: Stage, seed: int, rates: Mapping[str, int]) -> None:
         ordered = sorted(rates.items(), key=lambda row: NAMES.index(row[0]) if row[0] in NAMES else -1)
+        self.stage = stage
         self.all = tuple(
             kind_of(name)(stage, random.Random(f"{name} {seed}"), rate) for name, rate in ordered
         )
@@ -131,8 +145,9 @@ class Faults:
         return go()
 
     def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
+        act = Act(verb, self.stage.world.now)
         for fault in self._acts:
-            go = partial(fault.act, verb, go)
+            go = partial(fault.act, act, go)
         return go()
 
     def record(self, moment: str, go: Callable[[], None]) -> None:

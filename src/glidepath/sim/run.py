@@ -89,7 +89,6 @@ class Run:
         self.crashes = 0
         self.lives = 0
         self.repeats: set[PilotName] = set()  # asked for by a plan whose life died over it
-        self.slept_s = 0
         self.machine = Machine(world)
         self.faults = Faults(self, seed, rates or {})
         world.starts = self.faults.start

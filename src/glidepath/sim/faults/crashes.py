@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from glidepath.core.cycle import Outcome
-from glidepath.sim.fault import Crash, Fault
+from glidepath.sim.fault import Act, Crash, Fault
 
 
 class Crashes(Fault):
@@ -13,10 +13,10 @@ class Crashes(Fault):
     every = "side effect"
     about = "the controller is killed before or after an act or a write of the journal"
 
-    def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
-        self._maybe(f"before {verb}")
+    def act(self, act: Act, go: Callable[[], Outcome]) -> Outcome:
+        self._maybe(f"before {act.verb}")
         outcome = go()
-        self._maybe(f"after {verb}")
+        self._maybe(f"after {act.verb}")
         return outcome
 
     def record(self, moment: str, go: Callable[[], None]) -> None:

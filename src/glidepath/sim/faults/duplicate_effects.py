@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from glidepath.core.cycle import Done, Outcome
-from glidepath.sim.fault import Fault
+from glidepath.sim.fault import EFFECT_S_MAX, Act, Fault
 
 # A proxy that repeats what it thinks was lost does so within its own time-out.
 AGAIN_S = (1, 60)
@@ -17,15 +17,16 @@ class DuplicateEffects(Fault):
     every = "act"
     about = "an act reaches the site twice, the second time up to a minute later"
 
-    def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
+    def act(self, act: Act, go: Callable[[], Outcome]) -> Outcome:
         outcome = go()
         # Only what took effect: nothing on the way repeats what was answered with a refusal.
         if isinstance(outcome, Done) and self.hits():
             if self.draw.random() < 0.5:
                 go()
             else:
-                left_s = max(1, self.draw.randint(*AGAIN_S) - self.stage.slept_s)
-                self.stage.world.after(left_s, self._again, go)
+                world = self.stage.world
+                left_s = act.within(EFFECT_S_MAX, now=world.now)
+                world.after(min(self.draw.randint(*AGAIN_S), left_s), self._again, go)
         return outcome
 
     @staticmethod

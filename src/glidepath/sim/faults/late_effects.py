@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from glidepath.core.cycle import Outcome
-from glidepath.sim.fault import Fault
+from glidepath.sim.fault import EFFECT_S_MAX, Act, Fault
 
-# Well under the time in which a pilot that was asked for must appear, as a site's own time-outs are.
-LATE_S = (5, 120)
+LATE_S = (5, EFFECT_S_MAX)
 
 
 class LateEffects(Fault):
@@ -17,12 +16,11 @@ class LateEffects(Fault):
     every = "act"
     about = "an act is not answered and takes effect up to two minutes later"
 
-    def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
+    def act(self, act: Act, go: Callable[[], Outcome]) -> Outcome:
         if self.hits():
-            # All in all: a site's time-outs begin when the act is begun, whoever slept over it.
-            left_s = max(1, self.draw.randint(*LATE_S) - self.stage.slept_s)
-            self.stage.world.after(left_s, self._now, go)
-            raise TimeoutError(f"no answer to {verb}")
+            world = self.stage.world
+            world.after(act.within(self.draw.randint(*LATE_S), now=world.now), self._now, go)
+            raise TimeoutError(f"no answer to {act.verb}")
         return go()
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from glidepath.core.cycle import Outcome
-from glidepath.sim.fault import Fault
+from glidepath.sim.fault import Act, Fault
 
 
 class LeaderPaused(Fault):
@@ -13,11 +13,9 @@ class LeaderPaused(Fault):
     every = "act"
     about = "the leader stalls before an act, another leads meanwhile, then the first goes on"
 
-    def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
-        began = self.stage.world.now
+    def act(self, act: Act, go: Callable[[], Outcome]) -> Outcome:
         if self.hits() and not self.stage.supplant():
             self.count -= 1  # Another sleeps already; nothing happened.
-        self.stage.slept_s = self.stage.world.now - began
         # The call that was under way still goes out: no lease can stop what is already on the wire.
         return go()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from glidepath.core.cycle import Outcome
-from glidepath.sim.fault import Fault
+from glidepath.sim.fault import Act, Fault
 
 
 class LostReplies(Fault):
@@ -13,10 +13,10 @@ class LostReplies(Fault):
     every = "act"
     about = "an act takes effect, its answer never comes"
 
-    def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
+    def act(self, act: Act, go: Callable[[], Outcome]) -> Outcome:
         outcome = go()
         if self.hits():
-            raise TimeoutError(f"no answer to {verb}")
+            raise TimeoutError(f"no answer to {act.verb}")
         return outcome
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from glidepath.core.cycle import Outcome, Refused
 from glidepath.core.quantity import SiteName
-from glidepath.sim.fault import Fault
+from glidepath.sim.fault import Act, Fault
 
 
 class QuotaCuts(Fault):
@@ -23,8 +23,8 @@ class QuotaCuts(Fault):
             site = world.sites[self.draw.choice(sorted(world.sites))]
             world.set_quota(site, self.draw.randint(0, 5))
 
-    def act(self, verb: str, go: Callable[[], Outcome]) -> Outcome:
-        kind, _, site = verb.partition(" ")
+    def act(self, act: Act, go: Callable[[], Outcome]) -> Outcome:
+        kind, _, site = act.verb.partition(" ")
         place = self.stage.world.sites.get(SiteName(site))
         if kind == "submit" and place is not None and self.on and place.quota != place.behaviour.quota:
             live = sum(pilot.live for pilot in place.pilots.values())
