@@ -411,9 +411,7 @@ def test_a_stream_that_goes_on_is_not_silent(server: StandIn, api: Api) -> None:
 
 
 @pytest.mark.parametrize("bare", [False, True])
-def test_of_a_busy_stream_that_is_read_in_gulps_nothing_is_lost(
-    server: StandIn, api: Api, bare: bool
-) -> None:
+def test_of_a_busy_stream_in_odd_parts_nothing_is_lost(server: StandIn, api: Api, bare: bool) -> None:
     told = [f"{number} {'x' * (number % 50) * 400}".encode() for number in range(250)]
     whole = b"\n".join(told) + b"\n"
     chunks = tuple(whole[at : at + 7_001] for at in range(0, len(whole), 7_001))

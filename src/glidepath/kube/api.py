@@ -35,8 +35,6 @@ BODY_BYTES_MAX = 64 << 20
 LINE_BYTES_MAX = 8 << 20
 CHUNK_BYTES = 256 << 10
 RETRY_AFTER_S_MAX = 300.0
-# Between two gulps from a busy stream; and from when on the next part was waited for.
-GULP_S, WAITED_S = 0.08, 0.001
 CONNECTIONS = 24
 AGENT = "glidepath"
 REASON_LETTERS_MAX = 100
@@ -377,7 +375,7 @@ def _split(
     left = bytearray()
     clock.due = time.monotonic() + silent_s
     try:
-        for part in _parts(response):
+        while part := response.read1(CHUNK_BYTES):
             # Only what is new is looked through: a long line may come in thousands of parts.
             head, newline, tail = part.rpartition(b"\n")
             if newline:
@@ -398,21 +396,6 @@ def _split(
         if isinstance(error, urllib3.exceptions.ReadTimeoutError | TimeoutError):
             raise SilentError("the stream fell silent") from None
         raise UnansweredError(f"the stream broke off: {_why(error)}") from None
-
-
-def _parts(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """What comes. A busy stream is read in gulps: to wake up for an event costs more than to read it."""
-    came = rested_at = 0.0
-    asked_at = time.monotonic()
-    while part := response.read1(CHUNK_BYTES):
-        before, came = came, time.monotonic()
-        yield part
-        # Only where all was read that there is: nothing piles up.
-        waited = came - asked_at > WAITED_S
-        if waited and came - before < GULP_S and came - rested_at > GULP_S / 4:
-            time.sleep(GULP_S)
-            rested_at = time.monotonic()
-        asked_at = time.monotonic()
 
 
 def _unreached(server: str, error: NotConnectedError) -> str:
