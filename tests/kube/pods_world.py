@@ -117,6 +117,13 @@ class Pods(Grid):
     def kubectl(self, *words: str) -> str:
         return self.cluster.kubectl(*words, "--namespace", self.namespace).must("kubectl").out
 
+    def said(self) -> str:
+        """What glidepath said, and why the cluster's pods are where they are: a failure must tell both."""
+        shown = [super().said()]
+        for words in (("get", "pods", "-o", "wide"), ("get", "events", "--sort-by=.lastTimestamp")):
+            shown.append(self.cluster.kubectl(*words, "--namespace", self.namespace).out[-4000:])
+        return "\n".join(shown)
+
     def folders(self) -> list[str]:
         """Pods of which the cluster has a trace."""
         return sorted(self.kubectl("get", "pods", "-o", "name").split())
