@@ -25,6 +25,7 @@ COMPUTING = {
     "embedded": ["tests/embedded", "tests/backends"],
     "cli": ["tests/cli"],
     "sim": ["tests/sim"],
+    "schedule": ["tests/schedule"],
     "whole": ["tests/whole"],
 }
 WAITING = {

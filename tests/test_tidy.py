@@ -94,6 +94,8 @@ FOREIGN: dict[str, tuple[str, ...]] = {
     "pydantic_core": ("config", "plugins"),
     "rich": ("cli",),
     "matplotlib": ("sim",),
+    "numpy": ("core", "sim"),
+    "numba": ("core",),
     "pytest": ("conformance",),
 }
 # The clock, chance, files, logs and the network are handed to the core, never fetched by it.

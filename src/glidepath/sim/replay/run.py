@@ -1,0 +1,177 @@
+"""A log of jobs is played again in virtual time: jobs come and end, and after each instant one pass decides.
+
+Columns of jobs and a rule come in, the start of each job goes out. At an instant jobs end first, then others
+come, then one pass is made, and again while jobs end in that very instant. How long a job really runs is
+known here and nowhere in the rule, which learns from the jobs that have ended.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from glidepath.core.schedule.compiled import NEVER, Floats, Ints, compiled
+from glidepath.core.schedule.order import Kind, Lore, expect, learn, lore_of, note_start, ranked
+from glidepath.core.schedule.placing import (
+    OVER,
+    WAITS,
+    Board,
+    Shapes,
+    Way,
+    finish,
+    one_pass,
+    release,
+    scratch_of,
+    work_of,
+)
+from glidepath.core.schedule.profile import profile_of
+from glidepath.sim.replay.trace import Trace
+
+
+class Rule(NamedTuple):
+    """How the waiting are ordered, and how the blocked are treated."""
+
+    kind: int
+    way: Way
+
+
+class Log(NamedTuple):
+    """What really happens, and who runs: a heap by the end."""
+
+    submit: Ints
+    run: Ints
+    end: Ints
+    job: Ints
+    running: Ints  # [0] how many
+
+
+class Play(NamedTuple):
+    board: Board
+    lore: Lore
+    log: Log
+
+
+def replayed(trace: Trace, processors: int, rule: Rule, key: Floats | None = None) -> Ints:
+    """When each job of the trace starts on so many processors."""
+    sizes, shape = np.unique(trace.procs, return_inverse=True)
+    shapes = Shapes(
+        need=sizes.reshape(-1, 1).astype(np.int64),
+        nodes=np.ones(len(sizes), np.int64),
+        allowed=np.ones((len(sizes), 1), np.bool_),
+    )
+    work = work_of(shape.reshape(-1), trace.limit, np.ones(len(trace), np.int64))
+    work.brief[:] = trace.run == 0
+    # Each running job has one change, each kept one two; no more than all processors can run at once.
+    profile = profile_of(np.array([[processors]]), processors + 2 * min(len(trace), rule.way.keep) + 2)
+    # Only an order that learns asks who belongs together.
+    group = trace.groups() if rule.kind == Kind.STEADY else np.zeros((0, len(trace)), np.int64)
+    lore = lore_of(trace.submit, trace.limit, trace.procs, group=group, capacity=processors)
+    if key is not None:
+        lore.key[:] = key
+    at_once = min(processors, len(trace)) + 1
+    log = Log(
+        trace.submit,
+        trace.run,
+        np.zeros(at_once, np.int64),
+        np.zeros(at_once, np.int64),
+        np.zeros(1, np.int64),
+    )
+    _play(Play(Board(profile, shapes, work, scratch_of(shapes, len(trace))), lore, log), rule)
+    return work.at
+
+
+@compiled
+def _play(play: Play, rule: Rule) -> None:
+    board, lore, log = play
+    count = len(log.submit)
+    waiting = np.empty(count, np.int64)
+    queued = come = 0
+    while come < count or log.running[0]:
+        now = log.submit[come] if come < count else NEVER
+        if log.running[0]:
+            now = min(now, log.end[0])
+        _end_due(play, now)
+        while come < count and log.submit[come] <= now:
+            expect(lore, come)
+            waiting[queued] = come
+            queued, come = queued + 1, come + 1
+        again = True
+        while again and queued:
+            order = ranked(lore, waiting[:queued], now, rule.kind)
+            began, kept = one_pass(board, order, now, rule.way)
+            for at in range(kept):
+                release(board, board.scratch.kept[at])
+            again = _begun(play, waiting[:queued], began)
+            if began:
+                queued = _left(board, waiting, queued)
+            if again:
+                _end_due(play, now)
+
+
+@compiled
+def _begun(play: Play, waiting: Ints, began: int) -> bool:
+    """Note who began; whether one of them ends in this instant and holds its room until then."""
+    board, lore, log = play
+    work = board.work
+    again = False
+    for at in range(began):
+        job = board.scratch.began[at]
+        if len(lore.group):
+            note_start(lore, job, waiting)
+        if work.state[job] == OVER:
+            learn(lore, job, 0)
+        else:
+            again = again or work.brief[job]
+            _push(log, work.at[job] + log.run[job], job)
+    return again
+
+
+@compiled
+def _left(board: Board, waiting: Ints, queued: int) -> int:
+    """The queue without those that began."""
+    left = 0
+    for at in range(queued):
+        if board.work.state[waiting[at]] == WAITS:
+            waiting[left] = waiting[at]
+            left += 1
+    return left
+
+
+@compiled
+def _end_due(play: Play, now: int) -> None:
+    board, lore, log = play
+    while log.running[0] and log.end[0] <= now:
+        job = _pop(log)
+        finish(board, job)
+        learn(lore, job, log.run[job])
+
+
+@compiled
+def _push(log: Log, end: int, job: int) -> None:
+    at = log.running[0]
+    log.running[0] = at + 1
+    while at and log.end[(at - 1) // 2] > end:
+        above = (at - 1) // 2
+        log.end[at], log.job[at] = log.end[above], log.job[above]
+        at = above
+    log.end[at], log.job[at] = end, job
+
+
+@compiled
+def _pop(log: Log) -> int:
+    top = log.job[0]
+    last = log.running[0] - 1
+    log.running[0] = last
+    end, job = log.end[last], log.job[last]
+    at = 0
+    while 2 * at + 1 < last:
+        below = 2 * at + 1
+        if below + 1 < last and log.end[below + 1] < log.end[below]:
+            below += 1
+        if log.end[below] >= end:
+            break
+        log.end[at], log.job[at] = log.end[below], log.job[below]
+        at = below
+    log.end[at], log.job[at] = end, job
+    return int(top)

@@ -1,0 +1,64 @@
+"""Room on nodes over time: the earliest hole is the one that a look at every second finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glidepath.core.schedule.compiled import NEVER
+from glidepath.core.schedule.profile import Profile, add, drop, earliest, holds, profile_of
+
+END = 40
+
+amounts = st.lists(st.integers(0, 4), min_size=2, max_size=2)
+changes = st.lists(st.tuples(st.integers(0, END), amounts, st.sampled_from((1, -1))), max_size=12)
+
+
+def filled(free: list[int], told: list[tuple[int, list[int], int]]) -> Profile:
+    profile = profile_of(np.array([free]), len(told))
+    for when, amount, sign in told:
+        add(profile, 0, when, sign * np.array(amount))
+    return profile
+
+
+def room(free: list[int], told: list[tuple[int, list[int], int]], at: int) -> np.ndarray:
+    return np.array(free) + sum(
+        (sign * np.array(amount) for when, amount, sign in told if when <= at), np.zeros(2, np.int64)
+    )
+
+
+@given(amounts, changes, amounts, st.integers(0, END), st.integers(1, 20))
+def test_the_earliest_hole_is_the_one_that_a_look_at_every_second_finds(
+    free: list[int], told: list[tuple[int, list[int], int]], need: list[int], start: int, span: int
+) -> None:
+    fits = [bool((room(free, told, at) >= need).all()) for at in range(END + 1)]
+
+    def there(at: int) -> bool:
+        return all(fits[min(second, END)] for second in range(at, at + span))
+
+    expected = next((at for at in range(start, END + 1) if there(at)), NEVER)
+    profile = filled(free, told)
+    assert earliest(profile, 0, np.array(need), (start, span)) == expected
+    assert holds(profile, 0, np.array(need), (start, span)) == there(start)
+
+
+@given(amounts, changes, st.data())
+def test_a_change_that_is_taken_back_leaves_nothing_behind(
+    free: list[int], told: list[tuple[int, list[int], int]], data: st.DataObject
+) -> None:
+    also = [*told, (5, [1, 1], 1)]
+    profile = profile_of(np.array([free]), len(also))
+    numbers = [add(profile, 0, when, sign * np.array(amount)) for when, amount, sign in also]
+    for at in data.draw(st.permutations(range(len(also)))):
+        drop(profile, 0, numbers[at])
+    assert profile.first[0] == -1
+    assert sorted(profile.unused[1:]) == list(range(len(also)))
+
+
+def test_a_profile_that_is_full_says_so() -> None:
+    profile = profile_of(np.array([[1]]), 1)
+    add(profile, 0, 3, np.array([1]))
+    with pytest.raises(ValueError, match="more changes than"):
+        add(profile, 0, 4, np.array([1]))
