@@ -67,4 +67,4 @@ lock: ## renew the locks of requirements/ (names, versions and hashes; no addres
 	  requirements/bench.in -o requirements/bench.lock
 
 clean: ## remove what `make` made
-	rm -rf $(VENV) $(BENCH) .run .hypothesis .mypy_cache .ruff_cache .pytest_cache bench/out
+	rm -rf $(VENV) $(BENCH) .run .numba .hypothesis .mypy_cache .ruff_cache .pytest_cache bench/out

@@ -79,3 +79,53 @@ class Machine:
             elif self.procs[job] <= extra:
                 extra -= self.procs[job]
                 self.begin(job)
+
+    def play_conservative(self) -> list[int]:
+        """Every job has a place from the moment it comes, and is never moved to a later one."""
+        planned: dict[int, int] = {}
+        come = 0
+        while come < len(self.submit) or self.running or self.waiting:
+            events = [*self.running.values(), *(at for at in planned.values() if at > self.now)]
+            if come < len(self.submit):
+                events.append(self.submit[come])
+            self.now = min(events)
+            self.end_and_compress(planned)
+            while come < len(self.submit) and self.submit[come] <= self.now:
+                self.waiting.append(come)
+                planned[come] = self.hole(come, planned)
+                come += 1
+            began = True
+            while began:
+                began = False
+                for job in list(self.waiting):
+                    if planned[job] > self.now:
+                        continue
+                    planned[job] = self.now
+                    if self.procs[job] <= self.free:
+                        self.begin(job)
+                        del planned[job]
+                        began = True
+                self.end_and_compress(planned)
+        return self.start
+
+    def end_and_compress(self, planned: dict[int, int]) -> None:
+        due = [job for job, end in self.running.items() if end <= self.now]
+        odd = any(self.start[job] + self.limit[job] != self.now for job in due)
+        self.end_due()
+        for job in list(self.waiting) if odd else ():
+            if planned[job] > self.now:
+                had = planned.pop(job)
+                planned[job] = min(had, self.hole(job, planned))
+
+    def hole(self, job: int, planned: dict[int, int]) -> int:
+        """The earliest instant at which the plan has room for all of the job's limit."""
+        taken = [(self.now, self.expected_end(other), self.procs[other]) for other in self.running]
+        taken += [(at, at + self.limit[other], self.procs[other]) for other, at in planned.items()]
+        total = self.free + sum(self.procs[other] for other in self.running)
+        at = self.now
+        while at <= max((end for _, end, _ in taken), default=at):
+            steps = {at, *(start for start, _, _ in taken if at < start < at + self.limit[job])}
+            if all(total - sum(p for s, e, p in taken if s <= t < e) >= self.procs[job] for t in steps):
+                return at
+            at = min(end for _, end, _ in taken if end > at)
+        raise AssertionError("after all that is planned there is room for everybody")

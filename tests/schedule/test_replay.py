@@ -36,6 +36,7 @@ CROWD = log_of((0, 6, 6, 3), (1, 2, 2, 4), (1, 4, 4, 1), (2, 9, 9, 1), (2, 2, 2,
     [
         ("fcfs", ["AAAAAA", " .....BB", " .......CCCC", "  ......DDDDDDDDD", "  ......EE"]),
         ("easy", ["AAAAAA", " .....BB", " CCCC", "  ......DDDDDDDDD", "  ......EE"]),
+        ("conservative", ["AAAAAA", " .....BB", " CCCC", "  ......DDDDDDDDD", "  ......EE"]),
     ],
 )
 def test_small_worlds_are_played_as_drawn(rule: str, expected: list[str]) -> None:
@@ -48,6 +49,21 @@ def test_small_worlds_are_played_as_drawn(rule: str, expected: list[str]) -> Non
 def test_the_pass_does_what_the_rule_says_in_words(rule: str, trace: Trace) -> None:
     expected = Machine(trace, 8).play(past=rule == "easy")
     assert played(trace, 8, rule).tolist() == expected
+
+
+# A ends early: C runs on, so B moves up to its end and no further; E ends before that, D does not.
+EARLY = log_of((0, 3, 6, 3), (1, 2, 2, 4), (1, 4, 4, 1), (2, 9, 9, 1), (2, 2, 2, 1))
+
+
+def test_places_move_up_when_a_job_ends_early() -> None:
+    expected = ["AAA", " ....BB", " CCCC", "  .....DDDDDDDDD", "  .EE"]
+    assert drawn(EARLY, 4, "conservative") == expected
+
+
+@settings(max_examples=150)
+@given(logs(jobs_max=20))
+def test_conservative_places_are_those_of_the_rule_in_words(trace: Trace) -> None:
+    assert played(trace, 8, "conservative").tolist() == Machine(trace, 8).play_conservative()
 
 
 @settings(max_examples=100)

@@ -14,6 +14,7 @@ import numpy as np
 from glidepath.core.schedule.compiled import NEVER, Floats, Ints, compiled
 from glidepath.core.schedule.order import Kind, Lore, expect, learn, lore_of, note_start, ranked
 from glidepath.core.schedule.placing import (
+    KEPT,
     OVER,
     WAITS,
     Board,
@@ -54,6 +55,15 @@ class Play(NamedTuple):
 
 def replayed(trace: Trace, processors: int, rule: Rule, key: Floats | None = None) -> Ints:
     """When each job of the trace starts on so many processors."""
+    play = play_of(trace, processors, rule)
+    if key is not None:
+        play.lore.key[:] = key
+    _play(play, rule)
+    return play.board.work.at
+
+
+def play_of(trace: Trace, processors: int, rule: Rule) -> Play:
+    """One node with all processors, empty, and the jobs that will come."""
     sizes, shape = np.unique(trace.procs, return_inverse=True)
     shapes = Shapes(
         need=sizes.reshape(-1, 1).astype(np.int64),
@@ -67,18 +77,10 @@ def replayed(trace: Trace, processors: int, rule: Rule, key: Floats | None = Non
     # Only an order that learns asks who belongs together.
     group = trace.groups() if rule.kind == Kind.STEADY else np.zeros((0, len(trace)), np.int64)
     lore = lore_of(trace.submit, trace.limit, trace.procs, group=group, capacity=processors)
-    if key is not None:
-        lore.key[:] = key
     at_once = min(processors, len(trace)) + 1
-    log = Log(
-        trace.submit,
-        trace.run,
-        np.zeros(at_once, np.int64),
-        np.zeros(at_once, np.int64),
-        np.zeros(1, np.int64),
-    )
-    _play(Play(Board(profile, shapes, work, scratch_of(shapes, len(trace))), lore, log), rule)
-    return work.at
+    heap = (np.zeros(at_once, np.int64), np.zeros(at_once, np.int64), np.zeros(1, np.int64))
+    board = Board(profile, shapes, work, scratch_of(shapes, len(trace)))
+    return Play(board, lore, Log(trace.submit, trace.run, *heap))
 
 
 @compiled
@@ -104,7 +106,7 @@ def _play(play: Play, rule: Rule) -> None:
                 release(board, board.scratch.kept[at])
             again = _begun(play, waiting[:queued], began)
             if began:
-                queued = _left(board, waiting, queued)
+                queued = left_of(board, waiting, queued)
             if again:
                 _end_due(play, now)
 
@@ -123,16 +125,16 @@ def _begun(play: Play, waiting: Ints, began: int) -> bool:
             learn(lore, job, 0)
         else:
             again = again or work.brief[job]
-            _push(log, work.at[job] + log.run[job], job)
+            push(log, work.at[job] + log.run[job], job)
     return again
 
 
 @compiled
-def _left(board: Board, waiting: Ints, queued: int) -> int:
+def left_of(board: Board, waiting: Ints, queued: int) -> int:
     """The queue without those that began."""
     left = 0
     for at in range(queued):
-        if board.work.state[waiting[at]] == WAITS:
+        if board.work.state[waiting[at]] in (WAITS, KEPT):
             waiting[left] = waiting[at]
             left += 1
     return left
@@ -142,13 +144,13 @@ def _left(board: Board, waiting: Ints, queued: int) -> int:
 def _end_due(play: Play, now: int) -> None:
     board, lore, log = play
     while log.running[0] and log.end[0] <= now:
-        job = _pop(log)
+        job = pop(log)
         finish(board, job)
         learn(lore, job, log.run[job])
 
 
 @compiled
-def _push(log: Log, end: int, job: int) -> None:
+def push(log: Log, end: int, job: int) -> None:
     at = log.running[0]
     log.running[0] = at + 1
     while at and log.end[(at - 1) // 2] > end:
@@ -159,7 +161,7 @@ def _push(log: Log, end: int, job: int) -> None:
 
 
 @compiled
-def _pop(log: Log) -> int:
+def pop(log: Log) -> int:
     top = log.job[0]
     last = log.running[0] - 1
     log.running[0] = last
