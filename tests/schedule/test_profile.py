@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glidepath.core.schedule.compiled import NEVER
-from glidepath.core.schedule.profile import Profile, add, drop, earliest, holds, profile_of
+from glidepath.core.schedule.profile import Profile, comes_free, drop, earliest, holds, is_taken, profile_of
 
 END = 40
 
@@ -16,10 +16,14 @@ amounts = st.lists(st.integers(0, 4), min_size=2, max_size=2)
 changes = st.lists(st.tuples(st.integers(0, END), amounts, st.sampled_from((1, -1))), max_size=12)
 
 
+def noted(profile: Profile, when: int, amount: list[int], sign: int) -> int:
+    return (comes_free if sign > 0 else is_taken)(profile, 0, when, np.array(amount))
+
+
 def filled(free: list[int], told: list[tuple[int, list[int], int]]) -> Profile:
     profile = profile_of(np.array([free]), len(told))
     for when, amount, sign in told:
-        add(profile, 0, when, sign * np.array(amount))
+        noted(profile, when, amount, sign)
     return profile
 
 
@@ -50,7 +54,7 @@ def test_a_change_that_is_taken_back_leaves_nothing_behind(
 ) -> None:
     also = [*told, (5, [1, 1], 1)]
     profile = profile_of(np.array([free]), len(also))
-    numbers = [add(profile, 0, when, sign * np.array(amount)) for when, amount, sign in also]
+    numbers = [noted(profile, when, amount, sign) for when, amount, sign in also]
     for at in data.draw(st.permutations(range(len(also)))):
         drop(profile, 0, numbers[at])
     assert profile.first[0] == -1
@@ -59,6 +63,6 @@ def test_a_change_that_is_taken_back_leaves_nothing_behind(
 
 def test_a_profile_that_is_full_says_so() -> None:
     profile = profile_of(np.array([[1]]), 1)
-    add(profile, 0, 3, np.array([1]))
+    comes_free(profile, 0, 3, np.array([1]))
     with pytest.raises(ValueError, match="more changes than"):
-        add(profile, 0, 4, np.array([1]))
+        comes_free(profile, 0, 4, np.array([1]))

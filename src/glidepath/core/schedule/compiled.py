@@ -29,5 +29,5 @@ def compiled(function: F) -> F:
         import numba
     except ImportError:
         return function
-    made: Any = numba.njit(cache=True, nogil=True)(function)
+    made: Any = numba.njit(cache=True, nogil=True, forceinline=True)(function)
     return cast(F, made)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from glidepath.core.schedule.compiled import NEVER, NONE, Bools, Ints, compiled
-from glidepath.core.schedule.profile import Profile, add, drop, earliest, fits, holds
+from glidepath.core.schedule.profile import Profile, comes_free, drop, earliest, fits, holds, is_taken
 
 WAITS, RUNS, KEPT, OVER = 0, 1, 2, 3
 
@@ -104,7 +104,8 @@ def finish(board: Board, job: int) -> None:
     need = board.shapes.need[work.shape[job]]
     for at in range(work.base[job], work.base[job + 1]):
         node = work.place[at]
-        profile.free[node] += need
+        for part in range(len(need)):
+            profile.free[node, part] += need[part]
         drop(profile, node, work.mark[at])
     work.state[job] = OVER
 
@@ -116,8 +117,9 @@ def begin(board: Board, job: int, now: int) -> None:
     need = board.shapes.need[work.shape[job]]
     for at in range(work.base[job], work.base[job + 1]):
         node = work.place[at]
-        profile.free[node] -= need
-        work.mark[at] = add(profile, node, now + work.span[job], need)
+        for part in range(len(need)):
+            profile.free[node, part] -= need[part]
+        work.mark[at] = comes_free(profile, node, now + work.span[job], need)
     work.state[job] = RUNS
     work.at[job] = now
 
@@ -129,8 +131,8 @@ def keep(board: Board, job: int, when: int) -> None:
     need = board.shapes.need[work.shape[job]]
     for at in range(work.base[job], work.base[job + 1]):
         node = work.place[at]
-        work.kept_mark[at] = add(profile, node, when, -need)
-        work.mark[at] = add(profile, node, when + work.span[job], need)
+        work.kept_mark[at] = is_taken(profile, node, when, need)
+        work.mark[at] = comes_free(profile, node, when + work.span[job], need)
     work.state[job] = KEPT
     work.at[job] = when
 

@@ -50,16 +50,31 @@ def fits(room: Ints, need: Ints) -> bool:
 
 
 @compiled
-def add(profile: Profile, node: int, when: int, signed: Ints) -> int:
-    """Note a change; returns its number."""
+def comes_free(profile: Profile, node: int, when: int, amount: Ints) -> int:
+    """Note that so much comes free then; returns the number of the change."""
+    change = _insert(profile, node, when)
+    for part in range(len(amount)):
+        profile.amount[change, part] = amount[part]
+    return change
+
+
+@compiled
+def is_taken(profile: Profile, node: int, when: int, amount: Ints) -> int:
+    """Note that so much is taken from then on; returns the number of the change."""
+    change = _insert(profile, node, when)
+    for part in range(len(amount)):
+        profile.amount[change, part] = -amount[part]
+    return change
+
+
+@compiled
+def _insert(profile: Profile, node: int, when: int) -> int:
     left = profile.unused[0]
     if left == 0:
         raise ValueError("more changes than were made room for")
     profile.unused[0] = left - 1
     change = profile.unused[left]
     profile.when[change] = when
-    for part in range(len(signed)):
-        profile.amount[change, part] = signed[part]
     before, at = NONE, profile.first[node]
     while at != NONE and profile.when[at] <= when:
         before, at = at, profile.after[at]
