@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glidepath.core.schedule.compiled import NEVER
-from glidepath.core.schedule.profile import Profile, comes_free, drop, earliest, holds, is_taken, profile_of
+from glidepath.core.schedule.profile import (
+    Profile,
+    comes_free,
+    drop,
+    earliest,
+    holds,
+    is_taken,
+    profile_of,
+    restore,
+)
 
 END = 40
 
@@ -59,6 +68,25 @@ def test_a_change_that_is_taken_back_leaves_nothing_behind(
         drop(profile, 0, numbers[at])
     assert profile.first[0] == -1
     assert sorted(profile.unused[1:]) == list(range(len(also)))
+
+
+@given(amounts, changes, st.data())
+def test_a_change_that_is_put_back_is_where_it_was(
+    free: list[int], told: list[tuple[int, list[int], int]], data: st.DataObject
+) -> None:
+    also = [*told, (5, [1, 1], 1)]
+    profile = filled(free, also)
+    before = [column.copy() for column in profile]
+    dropped = data.draw(st.lists(st.integers(0, len(also) - 1), unique=True))
+    # The numbers of changes are those in which room for them was made.
+    numbers = [len(also) - 1 - at for at in dropped]
+    for number in numbers:
+        drop(profile, 0, number)
+    for number in reversed(numbers):
+        restore(profile, 0, number)
+    used = len(also) + 1
+    assert all((a[:used] == b[:used]).all() for a, b in zip(profile[1:-2], before[1:-2], strict=True))
+    assert profile.unused[0] == before[-2][0]
 
 
 def test_a_profile_that_is_full_says_so() -> None:

@@ -12,7 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from glidepath.core.schedule.compiled import NEVER, NONE, Bools, Ints, compiled
-from glidepath.core.schedule.profile import Profile, comes_free, drop, earliest, fits, holds, is_taken
+from glidepath.core.schedule.profile import (
+    Profile,
+    comes_free,
+    drop,
+    earliest,
+    fits,
+    holds,
+    is_taken,
+    restore,
+)
 
 WAITS, RUNS, KEPT, OVER = 0, 1, 2, 3
 
@@ -146,6 +155,17 @@ def release(board: Board, job: int) -> None:
         drop(board.profile, node, work.kept_mark[at])
         drop(board.profile, node, work.mark[at])
     work.state[job] = WAITS
+
+
+@compiled
+def keep_again(board: Board, job: int) -> None:
+    """What was released last is kept as before; nothing else may have changed since."""
+    work = board.work
+    for at in range(work.base[job + 1] - 1, work.base[job] - 1, -1):
+        node = work.place[at]
+        restore(board.profile, node, work.mark[at])
+        restore(board.profile, node, work.kept_mark[at])
+    work.state[job] = KEPT
 
 
 @compiled

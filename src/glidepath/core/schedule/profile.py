@@ -20,6 +20,7 @@ class Profile(NamedTuple):
     when: Ints  # [change]
     amount: Ints  # [change, resource] more than zero where room comes free
     after: Ints  # [change] the next one of the same node, or NONE
+    before: Ints  # [change] the one before it, or NONE
     unused: Ints  # [0] how many changes are unused, then which
     room: Ints  # [resource] to work in
 
@@ -36,6 +37,7 @@ def profile_of(free: Ints, changes_max: int) -> Profile:
         when=np.zeros(changes_max, np.int64),
         amount=np.zeros((changes_max, resources), np.int64),
         after=np.full(changes_max, NONE, np.int64),
+        before=np.full(changes_max, NONE, np.int64),
         unused=unused,
         room=np.zeros(resources, np.int64),
     )
@@ -79,25 +81,42 @@ def _insert(profile: Profile, node: int, when: int) -> int:
     while at != NONE and profile.when[at] <= when:
         before, at = at, profile.after[at]
     profile.after[change] = at
+    profile.before[change] = before
+    _link(profile, node, change)
+    return int(change)
+
+
+@compiled
+def _link(profile: Profile, node: int, change: int) -> None:
+    """Its neighbours know the change from now on."""
+    before, after = profile.before[change], profile.after[change]
     if before == NONE:
         profile.first[node] = change
     else:
         profile.after[before] = change
-    return int(change)
+    if after != NONE:
+        profile.before[after] = change
 
 
 @compiled
 def drop(profile: Profile, node: int, change: int) -> None:
     """Take a change back; it must be one of this node."""
-    before, at = NONE, profile.first[node]
-    while at != change:
-        before, at = at, profile.after[at]
+    before, after = profile.before[change], profile.after[change]
     if before == NONE:
-        profile.first[node] = profile.after[change]
+        profile.first[node] = after
     else:
-        profile.after[before] = profile.after[change]
+        profile.after[before] = after
+    if after != NONE:
+        profile.before[after] = before
     profile.unused[0] += 1
     profile.unused[profile.unused[0]] = change
+
+
+@compiled
+def restore(profile: Profile, node: int, change: int) -> None:
+    """Put back the change that was dropped last, where it was; nothing else may have changed since."""
+    profile.unused[0] -= 1
+    _link(profile, node, change)
 
 
 @compiled

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from glidepath.core.schedule.compiled import NEVER, Ints, compiled
-from glidepath.core.schedule.placing import RUNS, begin, finish, keep, placed_later, release
+from glidepath.core.schedule.placing import RUNS, begin, finish, keep, keep_again, placed_later, release
 from glidepath.core.schedule.profile import fits
 from glidepath.sim.replay.run import Play, left_of, pop, push
 
@@ -69,7 +69,11 @@ def _compress(play: Play, waiting: Ints, now: int) -> None:
         had = board.work.at[job]
         if had > now:
             release(board, job)
-            keep(board, job, min(had, placed_later(board, job, now)))
+            found = placed_later(board, job, now)
+            if found < had:
+                keep(board, job, found)
+            else:
+                keep_again(board, job)
 
 
 @compiled
