@@ -42,7 +42,7 @@ class Lore(NamedTuple):
     group: Ints  # [level, job] from everybody to the narrowest
     weight: Floats  # [group]
     ratio: Floats  # [group] sum of run time over limit
-    expected: Floats  # [job] run time, when it came
+    expected: Floats  # [job] run time, by what was known at the last look
     passed: Floats  # [job] work of later jobs that began before it
     passed_max: Floats  # [0] from which on it goes first
 
@@ -66,7 +66,10 @@ def lore_of(submit: Ints, limit: Ints, size: Ints, *, group: Ints, capacity: int
 
 @compiled
 def expect(lore: Lore, job: int) -> None:
-    """How long a job that comes now is thought to run: its limit, times what such jobs used of theirs."""
+    """How long a job is thought to run by now: its limit, times what such jobs used of theirs.
+
+    It is asked again at every look: when the first of a hundred like it ends, the others are known better.
+    """
     ratio = 1.0
     for level in range(len(lore.group)):
         group = lore.group[level, job]
@@ -107,6 +110,7 @@ def ranked(lore: Lore, waiting: Ints, now: int, kind: int) -> Ints:
         if kind == 1:
             keys[at] = lore.key[job]
         elif kind == 2:
+            expect(lore, job)
             keys[at] = -standing(lore, job, now)
         else:
             share = (now - lore.submit[job]) / lore.limit[job]

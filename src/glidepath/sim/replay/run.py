@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from glidepath.core.schedule.compiled import NEVER, Floats, Ints, compiled
-from glidepath.core.schedule.order import Kind, Lore, expect, learn, lore_of, note_start, ranked
+from glidepath.core.schedule.order import Kind, Lore, learn, lore_of, note_start, ranked
 from glidepath.core.schedule.placing import (
     KEPT,
     OVER,
@@ -95,7 +95,6 @@ def _play(play: Play, rule: Rule) -> None:
             now = min(now, log.end[0])
         _end_due(play, now)
         while come < count and log.submit[come] <= now:
-            expect(lore, come)
             waiting[queued] = come
             queued, come = queued + 1, come + 1
         again = True
