@@ -19,7 +19,7 @@ def _compiled_from() -> str:
     would go on with an old one where only a function that it calls has changed.
     """
     found = hashlib.sha256()
-    for folder in ("core/schedule", "sim/replay"):
+    for folder in ("core/schedule", "sim/rerun"):
         for path in sorted((ROOT / "src/glidepath" / folder).rglob("*.py")):
             found.update(path.read_bytes())
     return found.hexdigest()[:16]

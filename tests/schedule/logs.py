@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from glidepath.sim.replay.trace import Trace
+from glidepath.sim.rerun.trace import Trace
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = Path(os.environ.get("GLIDEPATH_TRACES") or ROOT.parent / "shared" / "traces")

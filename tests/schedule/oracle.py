@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glidepath.sim.replay.trace import Trace
+from glidepath.sim.rerun.trace import Trace
 
 
 class Machine:

@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from glidepath.sim.replay.trace import Trace, trace_of
-from glidepath.sim.replay.windows import FIRSTS, JOBS, in_window
+from glidepath.sim.rerun.trace import Trace, trace_of
+from glidepath.sim.rerun.windows import FIRSTS, JOBS, in_window
 from schedule.logs import FOLDER, HPC2N, LUBLIN_1, LUBLIN_2, PUBLIC, SDSC, log_of
 
 # Four processors: A holds three of them, B wants all four. C would end before B can start, D would not.

@@ -1,6 +1,6 @@
 """One pass over waiting jobs in their order: start what fits, keep room for the next few, fill the holes.
 
-This is the decision of both queues, of the replay and of every published rule: they differ in the order that
+This is the decision of both queues, of the rerun and of every published rule: they differ in the order that
 they bring, in how many blocked jobs have room kept for them, and in whether others may go past a blocked one.
 What starts never delays what room was kept for, going by the spans; it knows no names and no reasons.
 """

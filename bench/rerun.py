@@ -1,4 +1,4 @@
-"""Public logs played again: how our default order fares beside EASY, and how fast the replay is.
+"""Public logs played again: how our default order fares beside EASY, and how fast that is.
 
 Quality: mean bounded slowdown over EASY's in the same run, geometric mean of four machines, with the 95th
 percentile and the longest of the waits; and the windows of RLScheduler's table, beside its trained column.
@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 
 from bench.machine import header
-from glidepath.sim.replay.rules import Score, played, score
-from glidepath.sim.replay.trace import Trace, trace_of
-from glidepath.sim.replay.windows import FIRSTS, JOBS
+from glidepath.sim.rerun.rules import Score, played, score
+from glidepath.sim.rerun.trace import Trace, trace_of
+from glidepath.sim.rerun.windows import FIRSTS, JOBS
 
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(os.environ.get("GLIDEPATH_TRACES") or ROOT.parent / "shared" / "traces")
@@ -108,7 +108,7 @@ def windows() -> bool:
 
 
 def main(_words: list[str]) -> int:
-    print(header("python -m bench.replay"))
+    print(header("python -m bench.rerun"))
     if not FOLDER.is_dir():
         print("the public logs are not there; set GLIDEPATH_TRACES to their folder: NOT MEASURED")
         return 1

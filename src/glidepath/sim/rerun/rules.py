@@ -9,9 +9,9 @@ import numpy as np
 from glidepath.core.schedule.compiled import NEVER, Floats, Ints
 from glidepath.core.schedule.order import Kind
 from glidepath.core.schedule.placing import Way
-from glidepath.sim.replay.conservative import play_conservative
-from glidepath.sim.replay.run import Rule, play_of, replayed
-from glidepath.sim.replay.trace import Trace
+from glidepath.sim.rerun.conservative import play_conservative
+from glidepath.sim.rerun.run import Rule, play_of, started
+from glidepath.sim.rerun.trace import Trace
 
 ALL = 1 << 40
 EASY = Way(keep=1, past=True)
@@ -57,7 +57,7 @@ def played(trace: Trace, processors: int, name: str) -> Ints:
         play = play_of(trace, processors, RULES[name])
         play_conservative(play)
         return play.board.work.at
-    return replayed(trace, processors, RULES[name], keys(trace, name))
+    return started(trace, processors, RULES[name], keys(trace, name))
 
 
 def score(trace: Trace, start: Ints, processors: int) -> Score:

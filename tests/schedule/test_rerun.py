@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from glidepath.sim.replay.rules import RULES, played, score
-from glidepath.sim.replay.trace import Trace, trace_of
+from glidepath.sim.rerun.rules import RULES, played, score
+from glidepath.sim.rerun.trace import Trace, trace_of
 from schedule.logs import CTC, FOLDER, HPC2N, PUBLIC, SDSC, crowd, log_of, logs
 from schedule.oracle import Machine
 
@@ -80,7 +80,7 @@ def test_no_processor_is_given_twice_and_every_job_runs(rule: str, trace: Trace)
 PRINT = """
 from schedule.logs import crowd
 from glidepath.core.schedule.profile import fits
-from glidepath.sim.replay.rules import RULES, played
+from glidepath.sim.rerun.rules import RULES, played
 print(type(fits).__name__)
 for rule in sorted(RULES):
     print(rule, played(crowd(7, 400, 64), 64, rule).tolist())

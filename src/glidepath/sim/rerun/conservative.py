@@ -12,7 +12,7 @@ import numpy as np
 from glidepath.core.schedule.compiled import NEVER, Ints, compiled
 from glidepath.core.schedule.placing import RUNS, begin, finish, keep, keep_again, placed_later, release
 from glidepath.core.schedule.profile import fits
-from glidepath.sim.replay.run import Play, left_of, pop, push
+from glidepath.sim.rerun.run import Play, left_of, pop, push
 
 
 @compiled

@@ -27,7 +27,7 @@ from glidepath.core.schedule.placing import (
     work_of,
 )
 from glidepath.core.schedule.profile import profile_of
-from glidepath.sim.replay.trace import Trace
+from glidepath.sim.rerun.trace import Trace
 
 
 class Rule(NamedTuple):
@@ -53,7 +53,7 @@ class Play(NamedTuple):
     log: Log
 
 
-def replayed(trace: Trace, processors: int, rule: Rule, key: Floats | None = None) -> Ints:
+def started(trace: Trace, processors: int, rule: Rule, key: Floats | None = None) -> Ints:
     """When each job of the trace starts on so many processors."""
     play = play_of(trace, processors, rule)
     if key is not None:

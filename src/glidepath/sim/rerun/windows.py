@@ -1,6 +1,6 @@
 """How one published table was made (RLScheduler, SC'20): windows of a log, one event at a time.
 
-It differs from our replay, and only this table is made with it: the job that was chosen stays chosen while it
+It differs from our rerun, and only this table is made with it: the job that was chosen stays chosen while it
 is blocked; the time by which it could start is worked out once; others go past it in order of arrival if they
 end before that time; and a decision is made after each single event. Kept to show that our simulator and
 theirs mean the same by the same words, to the last digit. Lists that are sorted over and over are part of
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from glidepath.sim.replay.trace import Trace
+from glidepath.sim.rerun.trace import Trace
 
 # Their seed draws these first jobs, the same for every log.
 FIRSTS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
