@@ -45,10 +45,10 @@ def profile_of(free: Ints, changes_max: int) -> Profile:
 
 @compiled
 def fits(room: Ints, need: Ints) -> bool:
-    for part in range(len(need)):  # noqa: SIM110  # A generator cannot be compiled.
-        if need[part] > room[part]:
-            return False
-    return True
+    enough = True
+    for part in range(len(need)):
+        enough = enough and need[part] <= room[part]
+    return bool(enough)
 
 
 @compiled
@@ -63,9 +63,9 @@ def comes_free(profile: Profile, node: int, when: int, amount: Ints) -> int:
 @compiled
 def is_taken(profile: Profile, node: int, when: int, amount: Ints) -> int:
     """Note that so much is taken from then on; returns the number of the change."""
-    change = _insert(profile, node, when)
+    change = comes_free(profile, node, when, amount)
     for part in range(len(amount)):
-        profile.amount[change, part] = -amount[part]
+        profile.amount[change, part] *= -1
     return change
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from glidepath.core.schedule.compiled import NEVER, Ints, compiled
-from glidepath.core.schedule.placing import RUNS, begin, finish, keep, keep_again, placed_later, release
+from glidepath.core.schedule.placing import RUNS, begin, keep, keep_again, placed_later, release
 from glidepath.core.schedule.profile import fits
-from glidepath.sim.rerun.run import Play, left_of, pop, push
+from glidepath.sim.rerun.run import Play, end_due, left_of, push
 
 
 @compiled
@@ -27,8 +27,7 @@ def play_conservative(play: Play) -> None:
             now = min(now, log.submit[come])
         if log.running[0]:
             now = min(now, log.end[0])
-        early = _end_due(play, now)
-        if early:
+        if end_due(play, now):
             _compress(play, waiting[:queued], now)
         while come < count and log.submit[come] <= now:
             keep(board, come, placed_later(board, come, now))
@@ -36,7 +35,7 @@ def play_conservative(play: Play) -> None:
             queued, come = queued + 1, come + 1
         while _begin_due(play, waiting[:queued], now):
             queued = left_of(board, waiting, queued)
-            if _end_due(play, now):
+            if end_due(play, now):
                 _compress(play, waiting[:queued], now)
 
 
@@ -48,18 +47,6 @@ def _next_start(play: Play, waiting: Ints, now: int) -> int:
         if now < play.board.work.at[job] < due:
             due = play.board.work.at[job]
     return int(due)
-
-
-@compiled
-def _end_due(play: Play, now: int) -> bool:
-    """Whether one of those that end now does so before its limit, or after it."""
-    board, _, log = play
-    odd = False
-    while log.running[0] and log.end[0] <= now:
-        job = pop(log)
-        odd = odd or now != board.work.at[job] + board.work.span[job]
-        finish(board, job)
-    return odd
 
 
 @compiled

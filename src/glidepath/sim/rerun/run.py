@@ -93,7 +93,7 @@ def _play(play: Play, rule: Rule) -> None:
         now = log.submit[come] if come < count else NEVER
         if log.running[0]:
             now = min(now, log.end[0])
-        _end_due(play, now)
+        end_due(play, now)
         while come < count and log.submit[come] <= now:
             waiting[queued] = come
             queued, come = queued + 1, come + 1
@@ -107,7 +107,7 @@ def _play(play: Play, rule: Rule) -> None:
             if began:
                 queued = left_of(board, waiting, queued)
             if again:
-                _end_due(play, now)
+                end_due(play, now)
 
 
 @compiled
@@ -140,12 +140,16 @@ def left_of(board: Board, waiting: Ints, queued: int) -> int:
 
 
 @compiled
-def _end_due(play: Play, now: int) -> None:
+def end_due(play: Play, now: int) -> bool:
+    """Who ends by now has ended; whether one of them did so at another time than its limit said."""
     board, lore, log = play
+    odd = False
     while log.running[0] and log.end[0] <= now:
         job = pop(log)
+        odd = odd or now != board.work.at[job] + board.work.span[job]
         finish(board, job)
         learn(lore, job, log.run[job])
+    return odd
 
 
 @compiled
