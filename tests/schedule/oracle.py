@@ -123,7 +123,7 @@ class Machine:
         taken += [(at, at + self.limit[other], self.procs[other]) for other, at in planned.items()]
         total = self.free + sum(self.procs[other] for other in self.running)
         at = self.now
-        while at <= max((end for _, end, _ in taken), default=at):
+        while at <= max((end for _, end, _ in taken if end > at), default=at):
             steps = {at, *(start for start, _, _ in taken if at < start < at + self.limit[job])}
             if all(total - sum(p for s, e, p in taken if s <= t < e) >= self.procs[job] for t in steps):
                 return at

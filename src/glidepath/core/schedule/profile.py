@@ -3,6 +3,11 @@
 Columns come in and are changed in place, because a plan of 50,000 jobs asks millions of times. A change is
 an amount that comes free or is taken at an instant; one in the past is overdue, which means that a job
 should have ended: nobody can start on that room yet, but plans count on it from now on.
+
+The last columns of a row of room are single devices (GPUs), in thousandths. A row of need has one number for
+each of the other columns, and then how many devices and how much of each: a share of a device must lie on
+one of them, and on the same one for all of the stay. A need below zero takes nothing and only has to be met
+at the start: a job without a limit may begin before a window, and not in it.
 """
 
 from __future__ import annotations
@@ -12,6 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from glidepath.core.schedule.compiled import NEVER, NONE, Ints, compiled
+
+# What a row of need has after its amounts: how many devices, and thousandths of each.
+DEVICE_PARTS = 2
 
 
 class Profile(NamedTuple):
@@ -23,9 +31,10 @@ class Profile(NamedTuple):
     before: Ints  # [change] the one before it, or NONE
     unused: Ints  # [0] how many changes are unused, then which
     room: Ints  # [resource] to work in
+    since: Ints  # [device] to work in
 
 
-def profile_of(free: Ints, changes_max: int) -> Profile:
+def profile_of(free: Ints, changes_max: int, devices: int = 0) -> Profile:
     """A profile without changes. The bound is what starts and reservations together may need."""
     nodes, resources = free.shape
     unused = np.empty(changes_max + 1, np.int64)
@@ -40,15 +49,39 @@ def profile_of(free: Ints, changes_max: int) -> Profile:
         before=np.full(changes_max, NONE, np.int64),
         unused=unused,
         room=np.zeros(resources, np.int64),
+        since=np.zeros(devices, np.int64),
     )
 
 
 @compiled
-def fits(room: Ints, need: Ints) -> bool:
+def lasts(room: Ints, need: Ints) -> bool:
+    """Whether there is room for what is taken, devices apart."""
     enough = True
-    for part in range(len(need)):
-        enough = enough and need[part] <= room[part]
+    for part in range(len(need) - DEVICE_PARTS):
+        enough = enough and (need[part] <= room[part] or need[part] <= 0)
     return bool(enough)
+
+
+@compiled
+def opens(room: Ints, need: Ints) -> bool:
+    """Whether what only has to be met at the start is."""
+    enough = True
+    for part in range(len(need) - DEVICE_PARTS):
+        enough = enough and (need[part] >= 0 or -need[part] <= room[part])
+    return bool(enough)
+
+
+@compiled
+def fits(room: Ints, need: Ints) -> bool:
+    """Whether a job could begin in this room, if it stayed so."""
+    if not lasts(room, need) or not opens(room, need):
+        return False
+    wanted = need[-2]
+    for device in range(len(need) - DEVICE_PARTS, len(room)):
+        if wanted <= 0:
+            break
+        wanted -= room[device] >= need[-1]
+    return bool(wanted <= 0)
 
 
 @compiled
@@ -138,23 +171,64 @@ def _room_at(profile: Profile, node: int, when: int) -> int:
 
 
 @compiled
+def _devices_since(profile: Profile, need: Ints, when: int) -> int:
+    """Notes since when each device has room; the instant from which on enough of them do, or NEVER."""
+    devices, wanted = len(profile.since), need[-2]
+    if wanted <= 0:
+        return 0
+    if wanted > devices:
+        return NEVER
+    first = len(profile.room) - devices
+    there = 0
+    for device in range(devices):
+        if profile.room[first + device] < need[-1]:
+            profile.since[device] = NEVER
+        elif profile.since[device] > when:
+            profile.since[device] = when
+        there += profile.since[device] != NEVER
+    if there < wanted:
+        return NEVER
+    latest = 0
+    for device in range(devices):
+        sooner = 0
+        for other in range(devices):
+            sooner += profile.since[other] < profile.since[device]
+        if sooner < wanted and latest < profile.since[device] != NEVER:
+            latest = profile.since[device]
+    return int(latest)
+
+
+@compiled
 def earliest(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> int:
     """The first instant from the start of the stay on at which there is room for all of it, or NEVER."""
     start, span = stay
     at = _room_at(profile, node, start)
-    since = start if fits(profile.room, need) else NEVER
-    while at != NONE:
-        when = profile.when[at]
-        if since != NEVER and when - since >= span:
-            break
-        while at != NONE and profile.when[at] == when:
-            _apply(profile, at)
-            at = profile.after[at]
-        if not fits(profile.room, need):
+    profile.since[:] = NEVER
+    since, found, opened, closed = NEVER, NEVER, NEVER, NEVER
+    when = start
+    for _ in range(len(profile.when) + 1):
+        if not lasts(profile.room, need):
             since = NEVER
         elif since == NEVER:
             since = when
-    return int(since)
+        if not opens(profile.room, need):
+            closed = min(closed, when)
+        elif opened == NEVER or closed != NEVER:
+            opened, closed = when, NEVER
+        begin = max(since, _devices_since(profile, need, when))
+        if begin == NEVER:
+            found = NEVER
+        elif found == NEVER or found < begin:
+            found = max(begin, opened)
+            if found >= closed:
+                found = NEVER
+        if at == NONE or (found != NEVER and profile.when[at] - found >= span):
+            break
+        when = profile.when[at]
+        while at != NONE and profile.when[at] == when:
+            _apply(profile, at)
+            at = profile.after[at]
+    return int(found)
 
 
 @compiled
@@ -164,11 +238,50 @@ def holds(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> boo
     at = _room_at(profile, node, start)
     if not fits(profile.room, need):
         return False
+    wanted = need[-2]
+    profile.since[:] = NEVER
+    if wanted > 0:
+        _devices_since(profile, need, start)
     while at != NONE and profile.when[at] - start < span:
         when = profile.when[at]
         while at != NONE and profile.when[at] == when:
             _apply(profile, at)
             at = profile.after[at]
-        if not fits(profile.room, need):
+        if not lasts(profile.room, need):
+            return False
+        if wanted > 0 and _devices_since(profile, need, when) > start:
             return False
     return True
+
+
+@compiled
+def devices_of(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> int:
+    """Which devices to take for the stay, one bit each: those that have room, fullest first.
+
+    A share goes where the least is left over, so that whole devices stay whole. There must be a hole.
+    """
+    start, span = stay
+    wanted = need[-2]
+    if wanted <= 0:
+        return 0
+    at = _room_at(profile, node, start)
+    first = len(profile.room) - len(profile.since)
+    profile.since[:] = profile.room[first:]
+    while at != NONE and profile.when[at] - start < span:
+        when = profile.when[at]
+        while at != NONE and profile.when[at] == when:
+            _apply(profile, at)
+            at = profile.after[at]
+        for device in range(len(profile.since)):
+            profile.since[device] = min(profile.since[device], profile.room[first + device])
+    taken = 0
+    for _ in range(wanted):
+        best = NONE
+        for device in range(len(profile.since)):
+            left = profile.since[device]
+            if left >= need[-1] and not taken >> device & 1 and (best == NONE or left < profile.since[best]):
+                best = device
+        if best == NONE:
+            return NONE
+        taken |= 1 << best
+    return int(taken)

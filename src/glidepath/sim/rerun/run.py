@@ -26,7 +26,7 @@ from glidepath.core.schedule.placing import (
     scratch_of,
     work_of,
 )
-from glidepath.core.schedule.profile import profile_of
+from glidepath.core.schedule.profile import DEVICE_PARTS, profile_of
 from glidepath.sim.rerun.trace import Trace
 
 
@@ -65,10 +65,15 @@ def started(trace: Trace, processors: int, rule: Rule, key: Floats | None = None
 def play_of(trace: Trace, processors: int, rule: Rule) -> Play:
     """One node with all processors, empty, and the jobs that will come."""
     sizes, shape = np.unique(trace.procs, return_inverse=True)
+    need = np.zeros((len(sizes), 1 + DEVICE_PARTS), np.int64)
+    need[:, 0] = sizes
     shapes = Shapes(
-        need=sizes.reshape(-1, 1).astype(np.int64),
+        need=need,
+        total=need,
         nodes=np.ones(len(sizes), np.int64),
-        allowed=np.ones((len(sizes), 1), np.bool_),
+        kind=np.zeros(len(sizes), np.int64),
+        allowed=np.ones((1, 1), np.bool_),
+        order=np.zeros((1, 1), np.int64),
     )
     work = work_of(shape.reshape(-1), trace.limit, np.ones(len(trace), np.int64))
     work.brief[:] = trace.run == 0
@@ -79,7 +84,7 @@ def play_of(trace: Trace, processors: int, rule: Rule) -> Play:
     lore = lore_of(trace.submit, trace.limit, trace.procs, group=group, capacity=processors)
     at_once = min(processors, len(trace)) + 1
     heap = (np.zeros(at_once, np.int64), np.zeros(at_once, np.int64), np.zeros(1, np.int64))
-    board = Board(profile, shapes, work, scratch_of(shapes, len(trace)))
+    board = Board(profile, shapes, work, scratch_of(profile, shapes, len(trace)))
     return Play(board, lore, Log(trace.submit, trace.run, *heap))
 
 
