@@ -13,15 +13,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from glidepath.sim.plot import (
-    POLICIES_MAX,
-    PlotError,
-    compare_figure,
-    drawing,
-    plot_compare,
-    plot_run,
-    run_figure,
-)
+from glidepath.sim.page import PlotError, drawing
+from glidepath.sim.plot import POLICIES_MAX, compare_figure, plot_compare, plot_run, run_figure
 from glidepath.sim.score import (
     CAUSES,
     Result,
@@ -476,13 +469,13 @@ def test_matplotlib_is_imported_only_to_draw_and_missed_with_a_sentence(tmp_path
     code = f"""
 import sys
 from pathlib import Path
-from glidepath.sim import plot, score
+from glidepath.sim import page, plot, score
 assert "matplotlib" not in sys.modules and "numpy" not in sys.modules
 sys.modules["matplotlib"] = None
 nothing = score.Result({NOTHING!r}, score.Series(), ())
 try:
     plot.plot_run(nothing, Path({str(tmp_path)!r}, "run.svg"))
-except plot.PlotError as error:
+except page.PlotError as error:
     print(error)
 """.replace("Score(", "score.Score(")
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

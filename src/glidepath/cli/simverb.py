@@ -164,7 +164,7 @@ class SimVerb(Verb):
 
     def check_plot(self) -> None:
         """Looked at before the run, which may take an hour."""
-        from glidepath.sim.plot import METADATA
+        from glidepath.sim.page import METADATA
 
         given = self.given["plot"]
         need(not (given and self.given["no_plot"]), "give `--plot FILE` or `--no-plot`, not both")
@@ -176,7 +176,7 @@ class SimVerb(Verb):
 
     def draw(self, default: str, draw: Callable[[Path], None]) -> bool:
         """Whether all is there that was asked for; a picture that nobody asked for may fail."""
-        from glidepath.sim.plot import PlotError
+        from glidepath.sim.page import PlotError
 
         if self.given["no_plot"]:
             return True
