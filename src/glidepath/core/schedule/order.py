@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glidepath.core.schedule.compiled import Floats, Ints, compiled
+from glidepath.core.schedule.compiled import Floats, Ints, compiled, lean
 
 HOUR_S = 3600.0
 DAY_S = 86400.0
@@ -64,7 +64,7 @@ def lore_of(submit: Ints, limit: Ints, size: Ints, *, group: Ints, capacity: int
     )
 
 
-@compiled
+@lean
 def expect(lore: Lore, job: int) -> None:
     """How long a job is thought to run by now: its limit, times what such jobs used of theirs.
 
@@ -77,7 +77,7 @@ def expect(lore: Lore, job: int) -> None:
     lore.expected[job] = max(1.0, ratio * lore.limit[job])
 
 
-@compiled
+@lean
 def learn(lore: Lore, job: int, run_s: int) -> None:
     """A job has ended after so long."""
     ratio = min(1.0, max(run_s, 1) / lore.limit[job])
@@ -88,7 +88,7 @@ def learn(lore: Lore, job: int, run_s: int) -> None:
         lore.ratio[group] = lore.ratio[group] * fades + ratio
 
 
-@compiled
+@lean
 def note_start(lore: Lore, job: int, waiting: Ints) -> None:
     """A job begins; those of the waiting that came before it were passed."""
     work = lore.expected[job] * lore.size[job]
@@ -121,14 +121,14 @@ def ranked(lore: Lore, waiting: Ints, now: int, kind: int) -> Ints:
     return order
 
 
-@compiled
+@lean
 def standing(lore: Lore, job: int, now: int) -> float:
     """A job's place by `steady`, larger is sooner: what it waited, over how long and how much it takes."""
     waited = 1.0 + (now - lore.submit[job]) / HOUR_S
     return float(waited * np.sqrt(waited) / (lore.expected[job] * np.sqrt(lore.size[job])))
 
 
-@compiled
+@lean
 def _passed_first(lore: Lore, waiting: Ints, order: Ints) -> None:
     """The first to come of those that too much was let past goes to the front."""
     for job in waiting:

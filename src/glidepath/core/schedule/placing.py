@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glidepath.core.schedule.compiled import NEVER, NONE, Bools, Ints, compiled
+from glidepath.core.schedule.compiled import NEVER, NONE, Bools, Ints, compiled, lean
 from glidepath.core.schedule.profile import (
     DEVICE_PARTS,
     Profile,
@@ -119,7 +119,7 @@ def work_of(shape: Ints, span: Ints, places: Ints) -> Work:
     )
 
 
-@compiled
+@lean
 def _weigh(board: Board, job: int, at: int) -> None:
     """What the job takes on one of its places goes into the scratch row."""
     shapes, work, amount = board.shapes, board.work, board.scratch.amount
@@ -133,7 +133,7 @@ def _weigh(board: Board, job: int, at: int) -> None:
         amount[parts + device] = need[-1] * (work.devices[at] >> device & 1)
 
 
-@compiled
+@lean
 def finish(board: Board, job: int) -> None:
     """A running job has ended: its room is free, whatever was expected."""
     profile, work, amount = board.profile, board.work, board.scratch.amount
@@ -146,7 +146,7 @@ def finish(board: Board, job: int) -> None:
     work.state[job] = OVER
 
 
-@compiled
+@lean
 def begin(board: Board, job: int, now: int) -> None:
     """The job runs on the nodes in its places from now on."""
     profile, work, amount = board.profile, board.work, board.scratch.amount
@@ -160,7 +160,7 @@ def begin(board: Board, job: int, now: int) -> None:
     work.at[job] = now
 
 
-@compiled
+@lean
 def keep(board: Board, job: int, when: int) -> None:
     """Room is kept for the job on the nodes in its places from `when` on."""
     profile, work, amount = board.profile, board.work, board.scratch.amount
@@ -173,7 +173,7 @@ def keep(board: Board, job: int, when: int) -> None:
     work.at[job] = when
 
 
-@compiled
+@lean
 def release(board: Board, job: int) -> None:
     """Room that was kept for the job is kept no longer."""
     work = board.work
@@ -184,7 +184,7 @@ def release(board: Board, job: int) -> None:
     work.state[job] = WAITS
 
 
-@compiled
+@lean
 def keep_again(board: Board, job: int) -> None:
     """What was released last is kept as before; nothing else may have changed since."""
     work = board.work
@@ -195,7 +195,7 @@ def keep_again(board: Board, job: int) -> None:
     work.state[job] = KEPT
 
 
-@compiled
+@lean
 def capped(board: Board, job: int, stay: tuple[int, int]) -> bool:
     """Whether a cap has no room for the job then."""
     shapes, work = board.shapes, board.work
@@ -206,7 +206,7 @@ def capped(board: Board, job: int, stay: tuple[int, int]) -> bool:
     return False
 
 
-@compiled
+@lean
 def placed_now(board: Board, job: int, now: int) -> bool:
     """Whether there is room on nodes now and for the whole span; they are in its places then."""
     profile, shapes, work = board.profile, board.shapes, board.work
@@ -227,7 +227,7 @@ def placed_now(board: Board, job: int, now: int) -> bool:
     return bool(at == end)
 
 
-@compiled
+@lean
 def _uncapped_at(board: Board, job: int, start: int) -> int:
     """The first instant from which on every cap has room, or NEVER."""
     shapes, work = board.shapes, board.work
@@ -244,6 +244,11 @@ def _uncapped_at(board: Board, job: int, start: int) -> int:
 
 
 @compiled
+def _nth(values: Ints, place: int) -> int:
+    return int(np.partition(values, place - 1)[place - 1])
+
+
+@lean
 def placed_later(board: Board, job: int, now: int) -> int:
     """The earliest start by the plan, or NEVER; the nodes are in its places then.
 
@@ -268,7 +273,7 @@ def placed_later(board: Board, job: int, now: int) -> int:
         if there >= wanted:
             _take(board, job, start)
             return int(start)
-        start = scratch.when[0] if nodes == 1 else np.partition(scratch.when, wanted - 1)[wanted - 1]
+        start = scratch.when[0] if nodes == 1 else _nth(scratch.when, wanted)
         if start != NEVER:
             start = _uncapped_at(board, job, start)
         if start == NEVER:
@@ -276,7 +281,7 @@ def placed_later(board: Board, job: int, now: int) -> int:
     return NEVER
 
 
-@compiled
+@lean
 def _take(board: Board, job: int, start: int) -> None:
     """The first nodes that have their hole at the start become the places of the job."""
     shapes, work = board.shapes, board.work
@@ -291,7 +296,7 @@ def _take(board: Board, job: int, start: int) -> None:
             at += 1
 
 
-@compiled
+@lean
 def chain_placed(board: Board, job: int, now: int, only_now: bool) -> int:
     """One start for all jobs of a chain, or NEVER; where there is one, room is kept for each of them."""
     work = board.work
@@ -322,7 +327,7 @@ def chain_placed(board: Board, job: int, now: int, only_now: bool) -> int:
     return NEVER
 
 
-@compiled
+@lean
 def release_chain(board: Board, job: int, end: int) -> None:
     """Release the jobs of a chain before `end`, which is one of them or NONE for all."""
     while job != end:
@@ -330,7 +335,7 @@ def release_chain(board: Board, job: int, end: int) -> None:
         job = board.work.beside[job]
 
 
-@compiled
+@lean
 def _began(board: Board, job: int, now: int) -> int:
     """Start the job, and those beside it, if there is room for all; how many did."""
     work, scratch = board.work, board.scratch
@@ -353,7 +358,7 @@ def _began(board: Board, job: int, now: int) -> int:
     return count
 
 
-@compiled
+@lean
 def _kept(board: Board, job: int, now: int) -> int:
     """Keep room for a blocked job and those beside it; for how many, nothing where there is never any."""
     work = board.work
@@ -372,7 +377,7 @@ def _kept(board: Board, job: int, now: int) -> int:
     return count
 
 
-@compiled
+@lean
 def one_pass(board: Board, order: Ints, now: int, way: Way) -> tuple[int, int]:
     """Jobs in their order; returns how many began and for how many room is kept, both told in the scratch."""
     work, scratch = board.work, board.scratch

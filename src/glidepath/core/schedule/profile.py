@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glidepath.core.schedule.compiled import NEVER, NONE, Ints, compiled
+from glidepath.core.schedule.compiled import NEVER, NONE, Ints, lean
 
 # What a row of need has after its amounts: how many devices, and thousandths of each.
 DEVICE_PARTS = 2
@@ -53,7 +53,7 @@ def profile_of(free: Ints, changes_max: int, devices: int = 0) -> Profile:
     )
 
 
-@compiled
+@lean
 def lasts(room: Ints, need: Ints) -> bool:
     """Whether there is room for what is taken, devices apart."""
     enough = True
@@ -62,7 +62,7 @@ def lasts(room: Ints, need: Ints) -> bool:
     return bool(enough)
 
 
-@compiled
+@lean
 def opens(room: Ints, need: Ints) -> bool:
     """Whether what only has to be met at the start is."""
     enough = True
@@ -71,7 +71,7 @@ def opens(room: Ints, need: Ints) -> bool:
     return bool(enough)
 
 
-@compiled
+@lean
 def fits(room: Ints, need: Ints) -> bool:
     """Whether a job could begin in this room, if it stayed so."""
     if not lasts(room, need) or not opens(room, need):
@@ -84,7 +84,7 @@ def fits(room: Ints, need: Ints) -> bool:
     return bool(wanted <= 0)
 
 
-@compiled
+@lean
 def comes_free(profile: Profile, node: int, when: int, amount: Ints) -> int:
     """Note that so much comes free then; returns the number of the change."""
     change = _insert(profile, node, when)
@@ -93,7 +93,7 @@ def comes_free(profile: Profile, node: int, when: int, amount: Ints) -> int:
     return change
 
 
-@compiled
+@lean
 def is_taken(profile: Profile, node: int, when: int, amount: Ints) -> int:
     """Note that so much is taken from then on; returns the number of the change."""
     change = comes_free(profile, node, when, amount)
@@ -102,7 +102,7 @@ def is_taken(profile: Profile, node: int, when: int, amount: Ints) -> int:
     return change
 
 
-@compiled
+@lean
 def _insert(profile: Profile, node: int, when: int) -> int:
     left = profile.unused[0]
     if left == 0:
@@ -119,7 +119,7 @@ def _insert(profile: Profile, node: int, when: int) -> int:
     return int(change)
 
 
-@compiled
+@lean
 def _link(profile: Profile, node: int, change: int) -> None:
     """Its neighbours know the change from now on."""
     before, after = profile.before[change], profile.after[change]
@@ -131,7 +131,7 @@ def _link(profile: Profile, node: int, change: int) -> None:
         profile.before[after] = change
 
 
-@compiled
+@lean
 def drop(profile: Profile, node: int, change: int) -> None:
     """Take a change back; it must be one of this node."""
     before, after = profile.before[change], profile.after[change]
@@ -145,20 +145,20 @@ def drop(profile: Profile, node: int, change: int) -> None:
     profile.unused[profile.unused[0]] = change
 
 
-@compiled
+@lean
 def restore(profile: Profile, node: int, change: int) -> None:
     """Put back the change that was dropped last, where it was; nothing else may have changed since."""
     profile.unused[0] -= 1
     _link(profile, node, change)
 
 
-@compiled
+@lean
 def _apply(profile: Profile, change: int) -> None:
     for part in range(len(profile.room)):
         profile.room[part] += profile.amount[change, part]
 
 
-@compiled
+@lean
 def _room_at(profile: Profile, node: int, when: int) -> int:
     """Puts what is free at that time into the scratch row; returns the first change after it."""
     for part in range(len(profile.room)):
@@ -170,7 +170,7 @@ def _room_at(profile: Profile, node: int, when: int) -> int:
     return int(at)
 
 
-@compiled
+@lean
 def _devices_since(profile: Profile, need: Ints, when: int) -> int:
     """Notes since when each device has room; the instant from which on enough of them do, or NEVER."""
     devices, wanted = len(profile.since), need[-2]
@@ -198,7 +198,7 @@ def _devices_since(profile: Profile, need: Ints, when: int) -> int:
     return int(latest)
 
 
-@compiled
+@lean
 def earliest(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> int:
     """The first instant from the start of the stay on at which there is room for all of it, or NEVER."""
     start, span = stay
@@ -231,7 +231,7 @@ def earliest(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> 
     return int(found)
 
 
-@compiled
+@lean
 def holds(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> bool:
     """Whether the node has room for all of the stay, from its very start."""
     start, span = stay
@@ -254,7 +254,7 @@ def holds(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> boo
     return True
 
 
-@compiled
+@lean
 def devices_of(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> int:
     """Which devices to take for the stay, one bit each: those that have room, fullest first.
 
@@ -266,7 +266,8 @@ def devices_of(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -
         return 0
     at = _room_at(profile, node, start)
     first = len(profile.room) - len(profile.since)
-    profile.since[:] = profile.room[first:]
+    for device in range(len(profile.since)):
+        profile.since[device] = profile.room[first + device]
     while at != NONE and profile.when[at] - start < span:
         when = profile.when[at]
         while at != NONE and profile.when[at] == when:

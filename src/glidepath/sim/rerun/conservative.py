@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from glidepath.core.schedule.compiled import NEVER, Ints, compiled
+from glidepath.core.schedule.compiled import NEVER, Ints, compiled, lean
 from glidepath.core.schedule.placing import RUNS, begin, keep, keep_again, placed_later, release
 from glidepath.core.schedule.profile import fits
 from glidepath.sim.rerun.run import Play, end_due, left_of, push
@@ -39,7 +39,7 @@ def play_conservative(play: Play) -> None:
                 _compress(play, waiting[:queued], now)
 
 
-@compiled
+@lean
 def _next_start(play: Play, waiting: Ints, now: int) -> int:
     """The next planned start; a job that runs past its limit may leave one without an event of its own."""
     due = NEVER
@@ -49,7 +49,7 @@ def _next_start(play: Play, waiting: Ints, now: int) -> int:
     return int(due)
 
 
-@compiled
+@lean
 def _compress(play: Play, waiting: Ints, now: int) -> None:
     board = play.board
     for job in waiting:
@@ -63,7 +63,7 @@ def _compress(play: Play, waiting: Ints, now: int) -> None:
                 keep_again(board, job)
 
 
-@compiled
+@lean
 def _begin_due(play: Play, waiting: Ints, now: int) -> bool:
     """Start whose time has come, if there is room in truth; whether any did."""
     board, _, log = play

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glidepath.core.schedule.compiled import NEVER, Floats, Ints, compiled
+from glidepath.core.schedule.compiled import NEVER, Floats, Ints, compiled, lean
 from glidepath.core.schedule.order import Kind, Lore, learn, lore_of, note_start, ranked
 from glidepath.core.schedule.placing import (
     KEPT,
@@ -78,11 +78,12 @@ def play_of(trace: Trace, processors: int, rule: Rule) -> Play:
     work = work_of(shape.reshape(-1), trace.limit, np.ones(len(trace), np.int64))
     work.brief[:] = trace.run == 0
     # Each running job has one change, each kept one two; no more than all processors can run at once.
-    profile = profile_of(np.array([[processors]]), processors + 2 * min(len(trace), rule.way.keep) + 2)
+    at_once = min(processors, len(trace)) + 1
+    changes_max = at_once + 2 * min(len(trace), rule.way.keep) + 1
+    profile = profile_of(np.array([[processors]]), changes_max)
     # Only an order that learns asks who belongs together.
     group = trace.groups() if rule.kind == Kind.STEADY else np.zeros((0, len(trace)), np.int64)
     lore = lore_of(trace.submit, trace.limit, trace.procs, group=group, capacity=processors)
-    at_once = min(processors, len(trace)) + 1
     heap = (np.zeros(at_once, np.int64), np.zeros(at_once, np.int64), np.zeros(1, np.int64))
     board = Board(profile, shapes, work, scratch_of(profile, shapes, len(trace)))
     return Play(board, lore, Log(trace.submit, trace.run, *heap))
@@ -115,7 +116,7 @@ def _play(play: Play, rule: Rule) -> None:
                 end_due(play, now)
 
 
-@compiled
+@lean
 def _begun(play: Play, waiting: Ints, began: int) -> bool:
     """Note who began; whether one of them ends in this instant and holds its room until then."""
     board, lore, log = play
@@ -133,7 +134,7 @@ def _begun(play: Play, waiting: Ints, began: int) -> bool:
     return again
 
 
-@compiled
+@lean
 def left_of(board: Board, waiting: Ints, queued: int) -> int:
     """The queue without those that began."""
     left = 0
@@ -144,7 +145,7 @@ def left_of(board: Board, waiting: Ints, queued: int) -> int:
     return left
 
 
-@compiled
+@lean
 def end_due(play: Play, now: int) -> bool:
     """Who ends by now has ended; whether one of them did so at another time than its limit said."""
     board, lore, log = play
@@ -157,7 +158,7 @@ def end_due(play: Play, now: int) -> bool:
     return odd
 
 
-@compiled
+@lean
 def push(log: Log, end: int, job: int) -> None:
     at = log.running[0]
     log.running[0] = at + 1
@@ -168,7 +169,7 @@ def push(log: Log, end: int, job: int) -> None:
     log.end[at], log.job[at] = end, job
 
 
-@compiled
+@lean
 def pop(log: Log) -> int:
     top = log.job[0]
     last = log.running[0] - 1
