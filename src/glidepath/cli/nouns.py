@@ -40,7 +40,7 @@ NOUNS: dict[str, Entry] = {
     "sim": Entry(
         "sim",
         "try policies and limits on made-up worlds in virtual time",
-        ("list", "run", "compare", "replay"),
+        ("list", "run", "compare", "replay", "rerun"),
     ),
     "config": Entry(
         "config", "check, show and explain the configuration", ("check", "show", "reference", "import")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from glidepath.cli import argument
 from glidepath.cli.output import OUTPUT, drawn, need, span
 from glidepath.cli.simreplay import SimReplay
+from glidepath.cli.simrerun import SimRerun
 from glidepath.cli.simverb import PLOT, TRACE, SimVerb, cadence, drawn_seed, policy_names, rates, seed_number
 from glidepath.cli.simview import COMPARED, compare_item, file_name, repeated, rules_item, score_item, told
 from glidepath.cli.verb import Answer, Exit, Item, Noun, Options, Stop, Verb
@@ -376,5 +377,6 @@ NOUN = Noun(
         "run": Run,
         "compare": Compare,
         "replay": SimReplay,
+        "rerun": SimRerun,
     },
 )

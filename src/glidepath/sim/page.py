@@ -56,7 +56,7 @@ STYLE: dict[Any, Any] = {
 DPI = 150  # Sharp on a projector, and a PNG stays below 1 MB.
 TITLE_LETTERS_MAX = 60
 FOOT_LETTERS_MAX = 900  # Five lines; twelve policies that left jobs waiting need no more.
-FOOT_LETTERS_PER_INCH = 15
+FOOT_LETTERS_PER_INCH = 14  # Figures and capitals are wide.
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 Unit = tuple[str, int, list[float]]

@@ -41,6 +41,7 @@ SUBMIT_S_MAX = 100 * 366 * 86400
 PROCS_MAX = 10_000_000
 MEMORY_KIB_MAX = 1024**5
 USER_MAX = 2**32 - 1  # The largest number of a user that Unix knows.
+JOB_MAX = 2**62  # Numbers of jobs are kept in columns of 64 bits.
 SPEED_MAX = 1_000_000  # Ten thousand times as fast: a year in less than an hour.
 
 # Where the log tells nothing, one GiB for each processor keeps jobs of a grid about as large as they were.
@@ -60,8 +61,8 @@ TOO_LARGE = "more processors than cpus_max"
 TOO_EARLY = "before first_s"
 PART = "part of a job that has its own row"
 
-_SUBMIT, _RUN, _PROCS, _MEMORY, _PROCS_ASKED, _RUN_ASKED, _MEMORY_ASKED, _STATUS, _USER = (
-    *(1, 3, 4, 6, 7, 8, 9, 10, 11),
+_JOB, _SUBMIT, _RUN, _PROCS, _MEMORY, _PROCS_ASKED, _RUN_ASKED, _MEMORY_ASKED, _STATUS, _USER = (
+    *(0, 1, 3, 4, 6, 7, 8, 9, 10, 11),
 )
 # Place in the row, name, and the most that is believed; all of these may be unknown.
 _BOUNDS = (
@@ -75,6 +76,7 @@ _BOUNDS = (
 )
 _NUMBER = re.compile(rb"(?P<whole>[+-]?[0-9]+)|[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_MACHINE = re.compile(rb";\s*(?P<name>MaxProcs|MaxNodes):\s*(?P<count>[0-9]{1,8})\b")
 _GZIP_START = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
 
@@ -131,9 +133,10 @@ class SwfTrace:
         self.rows = 0  # read so far, those left out included
         self.jobs = 0
         self.left_out: dict[str, int] = {}  # rows by reason
+        self.machine: dict[str, int] = {}  # what the header says of its size, by the header's own words
 
     def __iter__(self) -> Iterator[Arrival]:
-        self.rows, self.jobs, self.left_out = 0, 0, {}
+        self.rows, self.jobs, self.left_out, self.machine = 0, 0, {}, {}
         jobs_max = self.options.jobs_max or LINES_MAX
         with self._opened() as file:
             for line, row in self._rows(file):
@@ -145,13 +148,15 @@ class SwfTrace:
                 if self.jobs >= jobs_max:
                     return
         if not self.jobs:
-            self._refuse_nothing()
+            self.refuse_nothing()
 
     def checked(self) -> Iterator[list[int]]:
         """Every row with its 18 fields, checked; whoever asks makes of them what they need."""
-        self.rows, self.jobs, self.left_out = 0, 0, {}
+        self.rows, self.jobs, self.left_out, self.machine = 0, 0, {}, {}
         with self._opened() as file:
-            for _, row in self._rows(file):
+            for line, row in self._rows(file):
+                if abs(row[_JOB]) > JOB_MAX:
+                    self._refuse(line, f"the number of the job is too large: {_short(row[_JOB])}")
                 yield row
 
     def _rows(self, file: Opened) -> Iterator[tuple[int, list[int]]]:
@@ -162,7 +167,7 @@ class SwfTrace:
             row = self._fields(text, line)
             self.rows += 1
             if row[_STATUS] in PART_STATUSES:
-                self._leave_out(PART)
+                self.leave_out(PART)
                 continue
             submit = row[_SUBMIT]
             self._check(row, line, before)
@@ -170,7 +175,7 @@ class SwfTrace:
             if first_s is None:
                 first_s = submit
             if submit < first_s:
-                self._leave_out(TOO_EARLY)
+                self.leave_out(TOO_EARLY)
                 continue
             row[_SUBMIT] = submit - first_s
             if self.options.span_s is not None and row[_SUBMIT] >= self.options.span_s:
@@ -193,10 +198,12 @@ class SwfTrace:
                     self._refuse(line, "this is gzip; the name of a compressed trace ends in `.gz`")
                 text = text.removeprefix(_UTF8_MARK)
             text = text.strip()
-            # Headers are not read, so they may be in any encoding: real ones have names in Latin-1.
             if text and not text.startswith(b";"):
                 yield line, text
                 continue
+            # Of headers no more is read, so they may be in any encoding: real ones have names in Latin-1.
+            if found := _MACHINE.match(text):
+                self.machine.setdefault(found["name"].decode("ascii"), int(found["count"]))
             idle += 1
             if idle > IDLE_LINES_MAX:
                 self._refuse(line, f"more than {IDLE_LINES_MAX} header or empty lines")
@@ -268,10 +275,10 @@ class SwfTrace:
         if missing := NO_RUN_TIME if row[_RUN] == UNKNOWN else NO_PROCS if procs <= 0 else "":
             if options.on_missing == "error":
                 self._refuse(line, f"the row has {missing}")
-            self._leave_out(missing)
+            self.leave_out(missing)
             return None
         if options.cpus_max is not None and procs > options.cpus_max:
-            self._leave_out(TOO_LARGE)
+            self.leave_out(TOO_LARGE)
             return None
         return Arrival(
             at=row[_SUBMIT] * 100 // options.speed,
@@ -291,10 +298,10 @@ class SwfTrace:
             self._refuse(line, f"the memory of all processors is more than 1 EiB: {all_kib} KiB")
         return _shape_of(procs, -(-all_kib // 1024))
 
-    def _leave_out(self, reason: str) -> None:
+    def leave_out(self, reason: str) -> None:
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
 
-    def _refuse_nothing(self) -> NoReturn:
+    def refuse_nothing(self) -> NoReturn:
         """A run without jobs scores well and means nothing, so it is not begun."""
         if not self.rows:
             self._refuse(None, "the trace has no rows")

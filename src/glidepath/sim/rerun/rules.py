@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import FunctionType
 
 import numpy as np
 
@@ -39,6 +40,25 @@ class Score:
     wait_s_max: int
     slowdown_mean: float  # bounded: never below 1
     used: float  # share of the processors from the first submission to the last end
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """A log as it was played with one rule."""
+
+    rule: str
+    start: Ints  # of each job
+    score: Score
+
+
+def rerun(trace: Trace, processors: int, name: str) -> Rerun:
+    start = played(trace, processors, name)
+    return Rerun(name, start, score(trace, start, processors))
+
+
+def is_compiled() -> bool:
+    """Whether logs are played by machine code, or else a hundred times slower."""
+    return not isinstance(play_conservative, FunctionType)
 
 
 def keys(trace: Trace, name: str) -> Floats | None:
