@@ -2,17 +2,25 @@
 
 Quality: mean bounded slowdown over EASY's in the same run, geometric mean of four machines, with the 95th
 percentile and the longest of the waits; and the windows of RLScheduler's table, beside its trained column.
-Speed: jobs a second, by the processor time of this process. The logs are read from `../shared/traces`, or
-from the folder that GLIDEPATH_TRACES names; without them nothing is measured and the exit code says so.
+Speed: jobs a second of processor time, on whole logs, and beside EASY of AccaSim on the first jobs of one,
+read before the clock starts for both. Memory: what a pass and a plan take for each job that waits. The logs
+are read from `../shared/traces`, or from the folder that GLIDEPATH_TRACES names; without them nothing is
+measured and the exit code says so. AccaSim is in `.venv-bench`.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from bench.machine import header
 from glidepath.sim.rerun.rules import Score, played, score
@@ -46,6 +54,16 @@ WINDOWS = (
 )
 WINDOWS_JOBS, TRAINED_MAX = 10_000, 0.80
 WARM_JOBS = 50
+
+ACCASIM = ROOT / ".venv-bench/bin/python"
+ACCASIM_JOBS, ROUNDS, CHILD_S_MAX = 10_000, 3, 600
+SPEED_MIN, FASTER_MIN = 200_000, 100.0
+# As its documentation has a log played, every processor is a node; as one node it is faster.
+LAYOUTS = (("128 nodes of a core", 128, 1), ("a node of 128 cores", 1, 128))
+ROW = "{n} {submit} -1 {run} {procs} -1 -1 {procs} {limit} -1 1 {user} 1 -1 1 -1 -1 -1\n"
+
+WAITING = (10_000, 20_000, 40_000)
+GROWS_MAX = 1.25  # Times as much for each further job among many as among few.
 
 
 def timed(trace: Trace, processors: int, rule: str) -> tuple[Score, float]:
@@ -107,12 +125,105 @@ def windows() -> bool:
     return mean_of(ratios) <= TRAINED_MAX
 
 
-def main(_words: list[str]) -> int:
+def told(words: list[str], **given: Any) -> dict[str, Any]:
+    """What a program of its own measured, as it says in its last line."""
+    command = [*words, json.dumps(given)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=CHILD_S_MAX, cwd=ROOT)
+    if ran.returncode:
+        raise RuntimeError(f"{' '.join(words)} ended with {ran.returncode}:\n{ran.stderr}")
+    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return found
+
+
+def best_of(trace: Trace, processors: int) -> tuple[Score, float]:
+    return max((timed(trace, processors, "easy") for _ in range(ROUNDS)), key=lambda found: found[1])
+
+
+def speed() -> bool:
+    """EASY on the whole of each log, and on a part of one beside AccaSim; the best of a few rounds."""
+    print("\nEASY, jobs a second of processor time, logs read before")
+    slowest = math.inf
+    for name, file, processors in MACHINES:
+        found = best_of(trace_of(FOLDER / file), processors)[1]
+        slowest = min(slowest, found)
+        print(f"  {name:<20}{found:>10,.0f}  (target {SPEED_MIN:,})", flush=True)
+    name, file, processors = MACHINES[0]
+    part = trace_of(FOLDER / file).part(0, ACCASIM_JOBS)
+    score, ours = best_of(part, processors)
+    print(f"\nthe first {len(part):,} jobs of {name}")
+    print(f"  {'ours':<29}{ours:>10,.0f} a second, mean wait {score.wait_s_mean:,.0f} s")
+    ratios = []
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "part.swf")
+        log.write_text("".join(rows_of(part)))
+        for layout, nodes, cores in LAYOUTS:
+            given = {"log": str(log), "folder": folder, "nodes": nodes, "cores": cores}
+            rounds = [told([str(ACCASIM), "-m", "bench.rerun_accasim"], **given) for _ in range(ROUNDS)]
+            assert {each["jobs"] for each in rounds} == {len(part)}, "it left jobs out"
+            theirs = max(each["jobs"] / each["cpu_s"] for each in rounds)
+            ratios.append(ours / theirs)
+            told_wait = f"mean wait {rounds[0]['wait_s_mean']:,.0f} s"
+            line = f"  {'AccaSim, ' + layout:<29}{theirs:>10,.0f} a second, {told_wait}"
+            print(f"{line}: ours {ratios[-1]:.0f} times", flush=True)
+    print(f"  target: {FASTER_MIN:g} times both")
+    return slowest >= SPEED_MIN and min(ratios) >= FASTER_MIN
+
+
+def rows_of(trace: Trace) -> list[str]:
+    """The very jobs that we play, as a log in the standard format."""
+    names = ("submit", "run", "limit", "procs", "user")
+    columns = [getattr(trace, name).tolist() for name in names]
+    rows = enumerate(zip(*columns, strict=True), start=1)
+    return [ROW.format(n=n, **dict(zip(names, row, strict=True))) for n, row in rows]
+
+
+def memory() -> bool:
+    """Jobs that all wait at once, each number of them in a program of its own."""
+    counts = ", ".join(f"{jobs:,}" for jobs in WAITING)
+    print(f"\npeak memory for each further job that waits, measured with {counts} of them")
+    met = True
+    for rule, what in (("easy", "a pass"), ("steady", "a pass"), ("conservative", "a place for everybody")):
+        words = [sys.executable, "-m", "bench.rerun", "memory"]
+        found = [told(words, rule=rule, jobs=jobs)["bytes"] for jobs in WAITING]
+        few, many = (
+            (found[at + 1] - found[at]) / (WAITING[at + 1] - WAITING[at]) for at in range(len(WAITING) - 1)
+        )
+        met = met and many <= GROWS_MAX * few
+        print(f"  {rule:<14}{what:<24}{few:>6,.0f} B, then {many:,.0f} B", flush=True)
+    print(f"  target: at most {GROWS_MAX:g} times as much among many as among few")
+    return met
+
+
+def peak_of(rule: str, jobs: int) -> int:
+    """In bytes, of this program, while so many jobs wait that came at once and keep to their limits."""
+    spans = 1 + np.arange(jobs, dtype=np.int64) % 50
+    none = np.zeros(jobs, np.int64)
+    trace = Trace(none, spans, spans, 1 + none, np.arange(jobs, dtype=np.int64) % 40)
+    played(trace.part(0, WARM_JOBS), 128, rule)
+    Path("/proc/self/clear_refs").write_text("5")  # The peak so far was that of the compiler.
+    before = _status_kib("VmRSS")
+    played(trace, 128, rule)
+    return 1024 * (_status_kib("VmHWM") - before)
+
+
+def _status_kib(name: str) -> int:
+    rows = Path("/proc/self/status").read_text().splitlines()
+    return next(int(row.split()[1]) for row in rows if row.startswith(f"{name}:"))
+
+
+def main(words: list[str]) -> int:
+    if words[:1] == ["memory"]:
+        given = json.loads(words[1])
+        print(json.dumps({"bytes": peak_of(given["rule"], given["jobs"])}))
+        return 0
     print(header("python -m bench.rerun"))
     if not FOLDER.is_dir():
         print("the public logs are not there; set GLIDEPATH_TRACES to their folder: NOT MEASURED")
         return 1
-    met = [machines(), windows()]
+    if not ACCASIM.exists():
+        print("AccaSim is not here; `make .venv-bench/.ready` installs it: NOT MEASURED")
+        return 1
+    met = [speed(), memory(), machines(), windows()]
     print("targets met" if all(met) else "targets MISSED")
     return 0 if all(met) else 1
 
