@@ -53,5 +53,47 @@ class Because(StrEnum):
     NEVER_APPEARED = "the pilot was asked for and never appeared in the site's listing"
     VANISHED = "the pilot left the site's listing without a word"
 
+    # About a job that the scheduler refuses: it could never run.
+    ASKS_NOTHING = "the job asks for nothing, or for less than nothing"
+    NO_SUCH_PARTITION = "the job names a partition that is not there"
+    QUEUE_NOT_SERVED = "the partition does not serve this queue"
+    TOO_LARGE = "no node of the partition is as large"
+    TOO_MANY_NODES = "the partition has fewer nodes that fit"
+    LIMIT_MISSING = "the partition takes no job without a time limit"
+    LIMIT_TOO_LONG = "the time limit is longer than the partition allows"
+    NEVER_IN_TIME = "the job could not be over by its deadline, or not start by its latest time"
+    NEVER_OPEN = "windows leave no time in which the job could run"
+    OVER_CAP = "the job alone is more than its user or project may hold"
+    BESIDE_CIRCLE = "jobs are beside each other in a circle"
+    BESIDE_GONE = "the job that it belongs beside is not there"
+    BESIDE_UNLIKE = "jobs on the same nodes must ask for as many nodes of one partition"
+    BESIDE_REFUSED = "the job that it belongs beside is refused"
+    NAMED_TWICE = "a job of this name is there already"
+
+    # About a job that waits or starts.
+    STARTS = "there is room for the job and it starts"
+    PROMISED = "the job keeps its turn; room is kept for it from the promised start on"
+    PROMISE_MOVED = "the world has changed and the promised start had to move"
+    ROOM_KEPT = "the job is blocked; room is kept for it at the earliest hole"
+    NODES_TAKEN = "the nodes that fit are taken or kept for jobs before it"
+    NODES_AWAY = "nodes that would fit are cordoned, unsure or lost, and the others do not suffice"
+    CAPPED = "its user or project holds as much as it may"
+    NOT_YET = "the job is not to start earlier"
+    QUEUE_PAUSED = "the queue or the partition is paused by an operator"
+    TOO_LATE = "the latest start of the job has passed"
+
+    # About a job that runs.
+    GOES_ON = "the job runs within its limit"
+    LIMIT_REACHED = "the job has run to its time limit"
+    LOST_NODE = "the job has lost a node"
+    NODE_UNSURE = "a node of the job has not been heard of; nothing is done on doubt"
+    NOTICE_GIVEN = "the job has no time limit and a window is near"
+    WINDOW_OPENS = "the job has no time limit and its window opens now"
+    STOPPED_FOR = "the job may be stopped, and a project within its guarantee needs the room"
+
+    # About what the scheduler was told.
+    NOT_SOUND = "what was told of this cannot be so; the plan is made without it"
+    CLOCK_WENT_BACK = "the clock went back; the plan is made as of the last instant"
+
     # About the plan as a whole.
     BREACH = "the plan broke an invariant and was not carried out; please report this"

@@ -25,7 +25,7 @@ NONE = -1
 
 def compiled(function: F) -> F:
     """The same function, as machine code if that can be had."""
-    return _made(function, counts=True)
+    return _made(function, counts=True, inline=True)
 
 
 def lean(function: F) -> F:
@@ -33,15 +33,20 @@ def lean(function: F) -> F:
 
     That counting takes three quarters of the time of a pass otherwise, as each step hands all columns on.
     """
-    return _made(function, counts=False)
+    return _made(function, counts=False, inline=True)
 
 
-def _made(function: F, *, counts: bool) -> F:
+def apart(function: F) -> F:
+    """A lean one that is large or seldom called: it stays where it is, or the compiler takes minutes."""
+    return _made(function, counts=False, inline=False)
+
+
+def _made(function: F, *, counts: bool, inline: bool) -> F:
     try:
         import numba
     except ImportError:
         return function
     # `_nrt` is said in both cases, because numba hands the choice of a caller on to whom it calls.
-    options: dict[str, Any] = {"cache": True, "nogil": True, "forceinline": True, "_nrt": counts}
+    options: dict[str, Any] = {"cache": True, "nogil": True, "forceinline": inline, "_nrt": counts}
     made: Any = numba.njit(**options)(function)
     return cast(F, made)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glidepath.core.schedule.compiled import NEVER, NONE, Bools, Ints, compiled, lean
+from glidepath.core.schedule.compiled import NEVER, NONE, Bools, Ints, apart, compiled, lean
 from glidepath.core.schedule.profile import (
     DEVICE_PARTS,
     Profile,
@@ -184,7 +184,7 @@ def release(board: Board, job: int) -> None:
     work.state[job] = WAITS
 
 
-@lean
+@apart
 def keep_again(board: Board, job: int) -> None:
     """What was released last is kept as before; nothing else may have changed since."""
     work = board.work
@@ -195,7 +195,7 @@ def keep_again(board: Board, job: int) -> None:
     work.state[job] = KEPT
 
 
-@lean
+@apart
 def capped(board: Board, job: int, stay: tuple[int, int]) -> bool:
     """Whether a cap has no room for the job then."""
     shapes, work = board.shapes, board.work
@@ -222,12 +222,13 @@ def placed_now(board: Board, job: int, now: int) -> bool:
             continue
         if profile.first[node] == NONE or holds(profile, node, need, stay):
             work.place[at] = node
-            work.devices[at] = devices_of(profile, node, need, stay)
+            if need[-2] > 0:
+                work.devices[at] = devices_of(profile, node, need, stay)
             at += 1
     return bool(at == end)
 
 
-@lean
+@apart
 def _uncapped_at(board: Board, job: int, start: int) -> int:
     """The first instant from which on every cap has room, or NEVER."""
     shapes, work = board.shapes, board.work
@@ -248,7 +249,7 @@ def _nth(values: Ints, place: int) -> int:
     return int(np.partition(values, place - 1)[place - 1])
 
 
-@lean
+@apart
 def placed_later(board: Board, job: int, now: int) -> int:
     """The earliest start by the plan, or NEVER; the nodes are in its places then.
 
@@ -296,7 +297,7 @@ def _take(board: Board, job: int, start: int) -> None:
             at += 1
 
 
-@lean
+@apart
 def chain_placed(board: Board, job: int, now: int, only_now: bool) -> int:
     """One start for all jobs of a chain, or NEVER; where there is one, room is kept for each of them."""
     work = board.work
@@ -327,7 +328,7 @@ def chain_placed(board: Board, job: int, now: int, only_now: bool) -> int:
     return NEVER
 
 
-@lean
+@apart
 def release_chain(board: Board, job: int, end: int) -> None:
     """Release the jobs of a chain before `end`, which is one of them or NONE for all."""
     while job != end:
@@ -340,13 +341,13 @@ def _began(board: Board, job: int, now: int) -> int:
     """Start the job, and those beside it, if there is room for all; how many did."""
     work, scratch = board.work, board.scratch
     if work.beside[job] == NONE:
+        if not placed_now(board, job, now):
+            scratch.hopeless[work.shape[job]] = work.span[job]
+            return 0
         if capped(board, job, (now, work.span[job])):
             return 0
-        if placed_now(board, job, now):
-            begin(board, job, now)
-            return 1
-        scratch.hopeless[work.shape[job]] = work.span[job]
-        return 0
+        begin(board, job, now)
+        return 1
     if chain_placed(board, job, now, True) == NEVER:
         return 0
     count = 0
@@ -358,7 +359,7 @@ def _began(board: Board, job: int, now: int) -> int:
     return count
 
 
-@lean
+@apart
 def _kept(board: Board, job: int, now: int) -> int:
     """Keep room for a blocked job and those beside it; for how many, nothing where there is never any."""
     work = board.work

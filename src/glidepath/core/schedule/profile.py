@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glidepath.core.schedule.compiled import NEVER, NONE, Ints, lean
+from glidepath.core.schedule.compiled import NEVER, NONE, Ints, apart, lean
 
 # What a row of need has after its amounts: how many devices, and thousandths of each.
 DEVICE_PARTS = 2
@@ -74,13 +74,15 @@ def opens(room: Ints, need: Ints) -> bool:
 @lean
 def fits(room: Ints, need: Ints) -> bool:
     """Whether a job could begin in this room, if it stayed so."""
-    if not lasts(room, need) or not opens(room, need):
-        return False
+    parts = len(need) - DEVICE_PARTS
+    for part in range(parts):
+        wanted = need[part]
+        if wanted != 0 and abs(wanted) > room[part]:
+            return False
     wanted = need[-2]
-    for device in range(len(need) - DEVICE_PARTS, len(room)):
-        if wanted <= 0:
-            break
-        wanted -= room[device] >= need[-1]
+    if wanted > 0:
+        for device in range(parts, len(room)):
+            wanted -= room[device] >= need[-1]
     return bool(wanted <= 0)
 
 
@@ -203,7 +205,8 @@ def earliest(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> 
     """The first instant from the start of the stay on at which there is room for all of it, or NEVER."""
     start, span = stay
     at = _room_at(profile, node, start)
-    profile.since[:] = NEVER
+    for device in range(len(profile.since)):
+        profile.since[device] = NEVER
     since, found, opened, closed = NEVER, NEVER, NEVER, NEVER
     when = start
     for _ in range(len(profile.when) + 1):
@@ -239,8 +242,9 @@ def holds(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> boo
     if not fits(profile.room, need):
         return False
     wanted = need[-2]
-    profile.since[:] = NEVER
     if wanted > 0:
+        for device in range(len(profile.since)):
+            profile.since[device] = NEVER
         _devices_since(profile, need, start)
     while at != NONE and profile.when[at] - start < span:
         when = profile.when[at]
@@ -254,7 +258,7 @@ def holds(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> boo
     return True
 
 
-@lean
+@apart
 def devices_of(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> int:
     """Which devices to take for the stay, one bit each: those that have room, fullest first.
 

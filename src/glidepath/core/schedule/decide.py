@@ -1,0 +1,214 @@
+"""Deciding: a world, the book of rules and the memory come in, a plan goes out, with a reason for every line.
+
+Whatever is acted on has a decision of its own; jobs that are left to wait have one for each queue, partition
+and shape, and `explain` tells of a single one. The memory that comes out holds whether acts succeed or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from glidepath.core.because import Because
+from glidepath.core.cycle import Decision, Fact, Plan, Reason
+from glidepath.core.quantity import Instant
+from glidepath.core.schedule.acts import JobAction, Refuse, Start
+from glidepath.core.schedule.compiled import NONE, Ints
+from glidepath.core.schedule.job import Book, Ended, Job, JobName, Lesson, Memory, Promise, World
+from glidepath.core.schedule.order import Kind
+from glidepath.core.schedule.placing import WAITS, capped
+from glidepath.core.schedule.plan import Laid, View, lay
+from glidepath.core.schedule.runs import running_decisions
+from glidepath.core.schedule.sift import Sifted, sift
+from glidepath.core.schedule.stop import stops
+from glidepath.core.schedule.table import Table
+from glidepath.core.units import shown_duration, shown_resources
+
+WAKE_S_MAX = 60
+QUEUES = ("interactive", "batch")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What was decided, and what to know next time."""
+
+    plan: Plan[JobAction]
+    memory: Memory
+
+
+def decide(world: World, book: Book, memory: Memory, kind: int = Kind.STEADY) -> Schedule:
+    sifted = sift(world, book, memory.at)
+    table = table_of(sifted, book, memory)
+    teach(table, world.ended)
+    return scheduled(table, sifted, memory, View(sifted.now, sifted.used, frozenset(world.paused), kind))
+
+
+def table_of(sifted: Sifted, book: Book, memory: Memory) -> Table:
+    """A table of everything that runs and waits."""
+    table = Table(sifted.cluster, book, sifted.now)
+    for one in sifted.running:
+        if one.job.partition in table.line_of:
+            table.add((one.job,))
+            table.start(one)
+    for unit in sifted.units:
+        after = NONE
+        for row, pinned in zip(reversed(unit.rows), reversed(unit.pinned), strict=True):
+            at = table.add(row, pinned)
+            table.work.beside[at] = after
+            if after != NONE:
+                table.follows[after] = 1
+            after = at
+    table.recall(memory)
+    return table
+
+
+def teach(table: Table, ended: tuple[Ended, ...]) -> None:
+    for one in ended:
+        table.learn_from(one.job, one.run_s)
+
+
+def scheduled(table: Table, sifted: Sifted, memory: Memory, view: View) -> Schedule:
+    """The plan on this table, which is left as it was but for what is learnt of those that begin."""
+    had = {promise.job: promise for promise in memory.promises}
+    laid = lay(table, view)
+    decisions: list[Decision[JobAction]] = [
+        Decision(flaw.about, Reason(Because.NOT_SOUND, (("why", flaw.why), ("accepted", flaw.accepted))))
+        for flaw in sifted.flaws
+    ]
+    if sifted.back_s:
+        decisions.append(Decision("clock", Reason(Because.CLOCK_WENT_BACK, (("seconds", sifted.back_s),))))
+    decisions += [Decision(f"job:{no.job}", no.reason, Refuse(no.job)) for no in sifted.refusals]
+    decisions += running_decisions(sifted, table.book)
+    decisions += stops(laid, sifted)
+    decisions += _starts(laid)
+    decisions += _promised(laid, had, view.now)
+    decisions += _kept(laid, view.now)
+    decisions += _left(laid, view)
+    promises = tuple(_promises(laid, had, view.now))
+    wake = min([at - view.now for at in laid.starts.values() if at > view.now], default=WAKE_S_MAX)
+    began = list(laid.began)
+    laid.lift()
+    for row in began:
+        table.pass_by(row)
+    after = memory_of(table, Memory(memory.cycle + 1, view.now, promises), set(began))
+    return Schedule(Plan(memory.cycle + 1, view.now, tuple(decisions), min(wake, WAKE_S_MAX)), after)
+
+
+def memory_of(table: Table, memory: Memory, began: set[int]) -> Memory:
+    """The memory with what the table has learnt."""
+    lore = table.lore
+    lessons = tuple(
+        Lesson(name, float(lore.weight[at]), float(lore.ratio[at]))
+        for name, at in table.groups.items()
+        if lore.weight[at]
+    )
+    waiting = np.nonzero(
+        (table.work.state[: len(table.rows)] == WAITS) & (lore.passed[: len(table.rows)] > 0)
+    )[0]
+    passed = tuple(
+        (table.rows[at][0].name, float(lore.passed[at])) for at in waiting.tolist() if at not in began
+    )
+    return Memory(memory.cycle, memory.at, memory.promises, lessons, passed)
+
+
+def _until(job: Job, start: int) -> Instant | None:
+    return None if job.limit_s is None else Instant(start + job.limit_s)
+
+
+def _starts(laid: Laid) -> Iterator[Decision[JobAction]]:
+    for row in laid.began:
+        places = laid.places(row)
+        nodes = ",".join(place.node for place in places)
+        for job in laid.table.rows[row]:
+            facts: tuple[Fact, ...] = (("queue", job.queue.value), ("nodes", nodes))
+            start = Start(job.name, places, _until(job, laid.starts[row]))
+            yield Decision(f"job:{job.name}", Reason(Because.STARTS, facts), start)
+
+
+def _promised(laid: Laid, had: Mapping[JobName, Promise], now: Instant) -> Iterator[Decision[JobAction]]:
+    for row in laid.promised:
+        at = laid.starts[row]
+        nodes = ",".join(place.node for place in laid.places(row))
+        for job in laid.table.rows[row]:
+            before = had.get(job.name)
+            facts: tuple[Fact, ...] = (("at", at), ("in", shown_duration(at - now)), ("nodes", nodes))
+            if before is not None and at > max(before.at, now):
+                later = ("later_by", shown_duration(at - before.at))
+                yield Decision(f"job:{job.name}", Reason(Because.PROMISE_MOVED, (*facts, later)))
+            else:
+                yield Decision(f"job:{job.name}", Reason(Because.PROMISED, facts))
+
+
+def _promises(laid: Laid, had: Mapping[JobName, Promise], now: Instant) -> Iterator[Promise]:
+    """What is promised from now on; a job that begins keeps its promise until it is seen to run."""
+    interactive = [row for row in laid.began if laid.table.queue[row] == 0]
+    for row in (*interactive, *laid.promised):
+        at, places = Instant(laid.starts[row]), laid.places(row)
+        for job in laid.table.rows[row]:
+            before = had.get(job.name)
+            if before is None:
+                yield Promise(job.name, at, places, now, at)
+            else:
+                moved = before.moved + (at > max(before.at, now))
+                yield Promise(job.name, at, places, before.told_at, before.first, moved)
+
+
+def _kept(laid: Laid, now: Instant) -> Iterator[Decision[JobAction]]:
+    for row in laid.kept:
+        at = laid.starts[row]
+        nodes = ",".join(place.node for place in laid.places(row))
+        facts: tuple[Fact, ...] = (("at", at), ("in", shown_duration(at - now)), ("nodes", nodes))
+        for job in laid.table.rows[row]:
+            yield Decision(f"job:{job.name}", Reason(Because.ROOM_KEPT, facts))
+
+
+def _left(laid: Laid, view: View) -> Iterator[Decision[JobAction]]:
+    """Jobs that are left to wait without a start, by queue, partition, shape and why."""
+    table = laid.table
+    count = len(table.rows)
+    rows = np.nonzero(table.work.state[:count] == WAITS)[0].astype(np.int64)
+    counts: dict[tuple[int, int, int, Because], int] = {}
+    if not len(rows):
+        return
+    why = whys(laid, rows, view)
+    shape = table.work.shape[rows]
+    keys = np.stack([table.queue[rows], table.line[rows], shape, why])
+    found, numbers = np.unique(keys, axis=1, return_counts=True)
+    for column, number in zip(found.T.tolist(), numbers.tolist(), strict=True):
+        queue, line, of, code = column
+        counts[queue, line, of, LEFT[code]] = number
+    shown = {at: key for key, at in table.shape_of.items()}
+    names = {at: name for name, at in table.line_of.items()}
+    for (queue, line, of, because), number in sorted(counts.items()):
+        ask = shown[of][0]
+        nodes = f" x {ask.nodes} nodes" if ask.nodes > 1 else ""
+        about = f"queue:{QUEUES[queue]}/{names[line]} {shown_resources(ask.size)}{nodes}"
+        yield Decision(about, Reason(because, (("waiting", number),)))
+
+
+LEFT = (Because.NODES_TAKEN, Because.QUEUE_PAUSED, Because.NOT_YET, Because.CAPPED, Because.NODES_AWAY)
+
+
+def whys(laid: Laid, rows: Ints, view: View) -> Ints:
+    """For each row that is left to wait a number of LEFT."""
+    table = laid.table
+    now = int(view.now)
+    why = np.zeros(len(rows), np.int64)
+    shapes, work = table.shapes, table.work
+    kinds = shapes.kind[work.shape[rows]]
+    usable = shapes.allowed.sum(axis=1)[kinds]
+    why[usable < shapes.nodes[work.shape[rows]]] = 4
+    if table.caps:
+        for at, row in enumerate(rows.tolist()):
+            if capped(laid.board, row, (now, int(work.span[row]))):
+                why[at] = 3
+    why[work.first_at[rows] > now] = 2
+    for name, line in table.line_of.items():
+        if f"partition:{name}" in view.paused:
+            why[table.line[rows] == line] = 1
+    for queue, word in enumerate(QUEUES):
+        if f"queue:{word}" in view.paused:
+            why[table.queue[rows] == queue] = 1
+    return why

@@ -1,0 +1,83 @@
+"""What is done about jobs that run: limits, lost nodes, and windows for those without a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from glidepath.core.because import Because
+from glidepath.core.cycle import Decision, Fact, Reason
+from glidepath.core.quantity import Instant
+from glidepath.core.schedule.acts import End, JobAction, Notify, Requeue, Shrink
+from glidepath.core.schedule.cluster import Window
+from glidepath.core.schedule.job import Book, OnLoss, Running
+from glidepath.core.schedule.sift import Loss, Sifted
+from glidepath.core.units import shown_duration
+
+
+def running_decisions(sifted: Sifted, book: Book) -> Iterator[Decision[JobAction]]:
+    lost = {loss.running.job.name for loss in sifted.losses}
+    for loss in sifted.losses:
+        yield _lost(loss)
+    for name in sifted.unsure:
+        yield Decision(f"job:{name}", Reason(Because.NODE_UNSURE))
+    quiet = 0
+    for one in sifted.running:
+        if one.job.name in lost:
+            continue
+        decision = _due(one, sifted.now) or _windowed(one, sifted, book)
+        if decision is None:
+            quiet += 1
+        else:
+            yield decision
+    if quiet:
+        yield Decision("running", Reason(Because.GOES_ON, (("jobs", quiet),)))
+
+
+def _lost(loss: Loss) -> Decision[JobAction]:
+    job = loss.running.job
+    left = {place.node for place in loss.left}
+    gone = ",".join(sorted(place.node for place in loss.running.places if place.node not in left))
+    facts: tuple[Fact, ...] = (("lost", gone), ("left", len(left)), ("policy", job.on_loss.value))
+    action: JobAction = End(job.name)
+    if job.on_loss is OnLoss.REQUEUE:
+        action = Requeue(job.name)
+    elif job.on_loss is OnLoss.GO_ON and loss.left:
+        action = Shrink(job.name, loss.left)
+    return Decision(f"job:{job.name}", Reason(Because.LOST_NODE, facts), action)
+
+
+def _due(one: Running, now: Instant) -> Decision[JobAction] | None:
+    limit_s = one.job.limit_s
+    if limit_s is None or now < one.started_at + limit_s:
+        return None
+    facts = (("limit", shown_duration(limit_s)),)
+    return Decision(f"job:{one.job.name}", Reason(Because.LIMIT_REACHED, facts), End(one.job.name))
+
+
+def _windowed(one: Running, sifted: Sifted, book: Book) -> Decision[JobAction] | None:
+    """A job without a limit is told in time, and ended when its window opens."""
+    if one.job.limit_s is not None:
+        return None
+    window = next_window(one, sifted.cluster.windows, sifted.now)
+    if window is None or window.opens_at - sifted.now > book.notice_s:
+        return None
+    facts: tuple[Fact, ...] = (("window", window.name), ("opens_at", window.opens_at))
+    about = f"job:{one.job.name}"
+    if window.opens_at > sifted.now:
+        return Decision(about, Reason(Because.NOTICE_GIVEN, facts), Notify(one.job.name, window.opens_at))
+    again = one.job.on_loss is OnLoss.REQUEUE or one.job.stoppable
+    action: JobAction = Requeue(one.job.name) if again else End(one.job.name)
+    return Decision(about, Reason(Because.WINDOW_OPENS, facts), action)
+
+
+def next_window(one: Running, windows: tuple[Window, ...], now: Instant) -> Window | None:
+    """The first window that is not over and that a running job is not meant for."""
+    nodes = {place.node for place in one.places}
+    found = [
+        window
+        for window in windows
+        if window.closes_at > now
+        and (not window.nodes or nodes & set(window.nodes))
+        and one.job.project not in window.projects
+    ]
+    return min(found, key=lambda window: (window.opens_at, window.name), default=None)
