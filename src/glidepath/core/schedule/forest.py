@@ -22,7 +22,7 @@ TREES = 40
 # same would err alike, and their mean would be no better than one of them.
 BATCHES_SHOWN = 0.5
 COLUMNS_SHOWN = 0.3
-JOBS_MIN = 30  # in a leaf; with fewer the ends of a range are the luck of one job
+JOBS_MIN = 12  # in a leaf; with fewer the ends of a range are the luck of one job
 LEVELS_MAX = 14
 CUTS = 31  # into which each column is divided, by equal counts
 # A batch of jobs that are alike and came together has one fate; it counts as the square root of its jobs.
@@ -48,7 +48,7 @@ class Forest(NamedTuple):
 
 def cell_of(wait_s: Floats) -> Ints:
     found = np.floor(np.log2(np.maximum(wait_s, 1.0)) * STEPS).astype(np.int64)
-    return np.minimum(found, CELLS - 1)
+    return np.asarray(np.minimum(found, CELLS - 1), np.int64)
 
 
 def middle_s(cell: Floats) -> Floats:
@@ -67,7 +67,7 @@ def forest_of(features: Floats, wait_s: Floats, batch: Ints) -> Forest:
     height = np.log2(np.maximum(wait_s, 1.0))
     _, batch, size = np.unique(batch, return_inverse=True, return_counts=True)
     batch = batch.reshape(-1)
-    weight = size[batch] ** (BATCH_POWER - 1.0)
+    weight = np.asarray(size[batch] ** (BATCH_POWER - 1.0), np.float64)
     trees = []
     for number in range(TREES):
         shown = np.flatnonzero(_mixed(len(size), number)[batch] < BATCHES_SHOWN)
@@ -152,9 +152,7 @@ def _grown(rows: _Rows, salt: int) -> Tree:
     shares = np.bincount(leaf_of * CELLS + rows.grid, rows.weight, count * CELLS).reshape(count, CELLS)
     total = np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
     jobs = np.bincount(leaf_of, minlength=count)
-    return Tree(
-        np.array(column), np.array(cut), np.array(left), (shares / total).astype(np.float32), jobs
-    )
+    return Tree(np.array(column), np.array(cut), np.array(left), (shares / total).astype(np.float32), jobs)
 
 
 def _best(rows: _Rows, inside: Ints, place: Ints, level: tuple[int, int]) -> tuple[Ints, Ints]:
