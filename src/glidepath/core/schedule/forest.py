@@ -17,11 +17,12 @@ from glidepath.core.schedule.compiled import Floats, Ints
 # The grid: fifths of a doubling, from a second to two years.
 STEPS = 5
 CELLS = 26 * STEPS
-TREES = 40
+TREES = 24
 # A tree is shown this share of the batches, and at each level this share of the columns: trees that saw the
 # same would err alike, and their mean would be no better than one of them.
 BATCHES_SHOWN = 0.5
 COLUMNS_SHOWN = 0.3
+COLUMNS_SHOWN_MIN = 4
 JOBS_MIN = 12  # in a leaf; with fewer the ends of a range are the luck of one job
 LEVELS_MAX = 14
 CUTS = 31  # into which each column is divided, by equal counts
@@ -73,7 +74,7 @@ def forest_of(features: Floats, wait_s: Floats, batch: Ints) -> Forest:
         shown = np.flatnonzero(_mixed(len(size), number)[batch] < BATCHES_SHOWN)
         if len(shown) == 0:
             shown = np.arange(count)
-        rows = _Rows(cells[shown], height[shown], weight[shown], grid[shown])
+        rows = _Rows(np.ascontiguousarray(cells[shown].T), height[shown], weight[shown], grid[shown])
         trees.append(_grown(rows, number))
     return Forest(edges, tuple(trees), count)
 
@@ -90,7 +91,7 @@ def spread(forest: Forest, features: Floats) -> tuple[Floats, Floats]:
 
 
 class _Rows(NamedTuple):
-    cells: Cells
+    cells: Cells  # [column, row]
     height: Floats
     weight: Floats
     grid: Ints
@@ -144,7 +145,7 @@ def _grown(rows: _Rows, salt: int) -> Tree:
             left += [0, 0]
         kept = first[place] >= 0
         inside, place = inside[kept], place[kept]
-        right = rows.cells[inside, chosen[place]] > at[place]
+        right = rows.cells[chosen[place], inside] > at[place]
         place = first[place] + right
         nodes = np.arange(len(column) - 2 * len(divided), len(column))
         leaf_of[inside] = nodes[place]
@@ -162,11 +163,11 @@ def _best(rows: _Rows, inside: Ints, place: Ints, level: tuple[int, int]) -> tup
     weight = rows.weight[inside]
     lift = weight * rows.height[inside]
     cells = CUTS + 1
-    columns = rows.cells.shape[1]
-    # The share that is nearest to what is asked for, at least one.
-    order = np.argsort(_mixed(columns, salt + (1 << 20)), kind="stable")
-    for column in order[: max(1, round(columns * COLUMNS_SHOWN))].tolist():
-        key = place * cells + rows.cells[inside, column]
+    # A column that is the same for all divides nothing; a level that was shown only such would be the last.
+    usable = np.flatnonzero(rows.cells.min(axis=1) < rows.cells.max(axis=1))
+    order = usable[np.argsort(_mixed(len(usable), salt + (1 << 20)), kind="stable")]
+    for column in order[: max(COLUMNS_SHOWN_MIN, round(len(usable) * COLUMNS_SHOWN))].tolist():
+        key = place * cells + rows.cells[column, inside]
         count, mass, sums = (
             np.cumsum(np.bincount(key, part, nodes * cells).reshape(nodes, cells), axis=1)
             for part in (None, weight, lift)

@@ -62,12 +62,9 @@ class GrahamError(ValueError):
 
 
 class Waits(NamedTuple):
-    asked: Asked
-    wait_s: Floats
-
-    def from_on(self, moment: float) -> Waits:
-        kept = self.asked.at >= moment
-        return Waits(self.asked.rows(kept), self.wait_s[kept])
+    asked: Asked  # at the first noon that saw the job
+    wait_s: Floats  # from that noon on
+    submit: Floats
 
 
 class _Rows(NamedTuple):
@@ -98,7 +95,6 @@ def waits_of(path: Path) -> Waits:
     _, first = np.unique(rows.number, return_index=True)  # By noon already: the first is the earliest.
     jobs = rows.rows(np.sort(first))
     parts, batches = [], 0
-    kept = []
     for noon in np.unique(rows.at):
         queue = rows.rows(rows.at == noon)
         fresh = np.isin(queue.number, jobs.number[jobs.at == noon])
@@ -107,10 +103,10 @@ def waits_of(path: Path) -> Waits:
         _, batch = np.unique(queue.alike, return_inverse=True)
         batch = batch.reshape(-1) + batches
         batches = int(batch.max()) + 1
-        parts.append((queue.at[fresh], features[fresh], batch[fresh]))
-        kept.append(queue.wait[fresh])
-    at, features, batch = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Waits(Asked.of(at, features, batch), np.concatenate(kept))
+        columns = (queue.at, features, batch, queue.wait, queue.submit)
+        parts.append(tuple(column[fresh] for column in columns))
+    at, features, batch, wait, submit = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Waits(Asked.of(at, features, batch), wait, submit)
 
 
 def split_of(waits: Waits, share: float) -> float:

@@ -19,7 +19,8 @@ from glidepath.core.schedule.eta import (
     ranges,
     stretch,
 )
-from glidepath.sim.rerun.graham import Waits
+from glidepath.core.schedule.forest import Forest
+from glidepath.sim.rerun.graham import DAY_S, Waits
 
 TEST_SHARE = 0.3
 # Days before the test that are told as well, so that it is known by then how ranges hold.
@@ -30,17 +31,34 @@ def told_by_day(waits: Waits, split: float) -> Calibration:
     return calibration(record_by_day(waits, split))
 
 
-def record_by_day(waits: Waits, split: float, warm_days: int = WARM_DAYS) -> Record:
-    """What is told from the split on; the days before it are told for the stretch and left out."""
+def told_as_submitted(waits: Waits, split: float) -> Calibration:
+    """The same, with nothing learnt from jobs that started after the job asked about was submitted."""
+    return calibration(record_by_day(waits, split, as_submitted=True))
+
+
+def record_by_day(waits: Waits, split: float, *, as_submitted: bool = False) -> Record:
+    """What is told from the split on; the days before it are told for the stretch and left out.
+
+    A job is told with the trees of the noon it was asked about, or of the last noon before it was submitted.
+    """
     record = Record.empty()
     days = np.unique(waits.asked.at)
-    first = int(np.searchsorted(days, split))
-    for now in days[max(0, first - warm_days) :]:
-        today = waits.asked.at == now
-        asked = waits.asked.rows(today)
-        forest = learnt(waits.asked, waits.wait_s, now=now)
-        found = ranges(forest, asked, stretched=stretch(record, now=now))
-        record = record.told(asked.at, found, waits.wait_s[today])
+    first = max(0, int(np.searchsorted(days, split)) - WARM_DAYS)
+    # Older than the first noon means that nothing was known yet.
+    moments = np.concatenate(([days[0] - DAY_S], days))
+    forests: dict[float, Forest] = {}
+    for now in days[first:]:
+        today = np.flatnonzero(waits.asked.at == now)
+        born = waits.submit[today] if as_submitted else waits.asked.at[today]
+        known_at = moments[np.maximum(0, np.searchsorted(moments, born, side="right") - 1)]
+        before = record
+        for moment in np.unique(known_at):
+            if moment not in forests:
+                forests[moment] = learnt(waits.asked, waits.wait_s, now=moment)
+            jobs = today[known_at == moment]
+            asked = waits.asked.rows(jobs)
+            found = ranges(forests[moment], asked, stretched=stretch(before, now=moment))
+            record = record.told(asked.at, found, waits.wait_s[jobs])
     return Record(*(column[record.at >= split] for column in record))
 
 
