@@ -159,8 +159,8 @@ def _promises(laid: Laid, had: Mapping[JobName, Promise], now: Instant) -> Itera
                 moved = before.moved + (at > max(before.at, now))
                 yield Promise(job.name, at, places, before.told_at, before.first, moved)
     for name, before in had.items():
-        row = laid.table.row_of.get(name)
-        if row is not None and laid.table.work.state[row] == WAITS:
+        waits = laid.table.row_of.get(name)
+        if waits is not None and laid.table.work.state[waits] == WAITS:
             # No start can be told while its nodes are away or its queue rests; what was told is not forgotten.
             yield replace(before, at=Instant(NEVER), places=(), moved=before.moved + (before.at != NEVER))
 
