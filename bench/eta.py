@@ -2,7 +2,9 @@
 
 The last 30 % of the days are told day by day. Each day's trees are grown anew from the jobs that had started
 by then, and ranges are stretched by what the ranges told before missed. Beside it: one range for all, and the
-median of the same limit and size. Read from `../shared/traces`, or from the folder GLIDEPATH_TRACES names.
+median of the same limit and size. "By noon" learns from all that had started when the job was asked about;
+"by submission" only from what had started when it was submitted. Read from
+`../shared/traces`, or from the folder GLIDEPATH_TRACES names.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 
 from bench.machine import header
 from bench.rerun import FOLDER
+from glidepath.core.schedule.eta import Calibration
 from glidepath.sim.rerun.graham import split_of, waits_of
 from glidepath.sim.rerun.telling import TEST_SHARE, constant, grouped, told_as_submitted, told_by_day
 
@@ -60,27 +63,36 @@ def main(_words: list[str]) -> int:
     split = split_of(waits, TEST_SHARE)
     print(f"{len(waits.wait_s):,} jobs read in {time.process_time() - began:.0f} s of processor time")
     print(f"{'':36}within 2   within 3   inside 80 %   width of constant's   seconds")
-    width = 0.0
+    width, met = 0.0, True
     for name, tell in WAYS:
         began = time.process_time()
         found = tell(waits, split)
         took_s = time.process_time() - began
         width = width or found.width
+        verdict = ""
+        if name.startswith("ours"):
+            met = holds(found, width) and met
+            verdict = "   met" if holds(found, width) else "   MISSED"
         print(
             f"{name:<36}{found.within_2:>8.1%}{found.within_3:>11.1%}{found.inside:>14.1%}"
-            f"{found.width / width:>22.2f}{took_s:>10.1f}",
+            f"{found.width / width:>22.2f}{took_s:>10.1f}{verdict}",
             flush=True,
         )
-    print(f"{found.told:,} told; median early {found.early_s:,.0f} s, late {found.late_s:,.0f} s")
+        if verdict:
+            early, late = found.early_s / 3600, found.late_s / 3600
+            print(f"  {found.told:,} told; median of the early {early:.1f} h, of the late {late:.1f} h")
     narval()
-    met = (
+    print("targets met" if met else "targets MISSED")
+    return 0 if met else 1
+
+
+def holds(found: Calibration, constant_width: float) -> bool:
+    return (
         found.within_2 >= WITHIN_2_MIN
         and found.within_3 >= WITHIN_3_MIN
         and INSIDE_MIN <= found.inside <= INSIDE_MAX
-        and found.width / width <= WIDTH_MAX
+        and found.width <= WIDTH_MAX * constant_width
     )
-    print("targets met" if met else "targets MISSED")
-    return 0 if met else 1
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from glidepath.core.schedule.eta import (
     Asked,
     Calibration,
     Ranges,
-    Record,
+    Told,
     calibration,
     learnt,
     ranges,
@@ -58,7 +58,7 @@ def test_ranges_of_a_steady_queue_hold_as_often_as_they_say() -> None:
     past, wait_s = queue(1, 4000)
     new, came_s = queue(2, 2000)
     told = ranges(learnt(past, wait_s, now=30 * DAY_S), new)
-    found = calibration(Record.empty().told(new.at, told, came_s))
+    found = calibration(Told.nothing().plus(new.at, told, came_s))
     assert 0.75 <= found.inside <= 0.87
     # Chance alone has a range of 1.54 in logarithms and lets 75 % of the best guesses be within two times.
     assert found.width < 2.3
@@ -104,7 +104,7 @@ def test_the_future_changes_nothing(seed: int, other_s: float) -> None:
     for one, other in zip(first, second, strict=True):
         assert np.array_equal(one, other)
     told = ranges(learnt(past, wait_s, now=0.0), past)
-    records = [Record.empty().told(past.at, told, waits) for waits in (wait_s, changed)]
+    records = [Told.nothing().plus(past.at, told, waits) for waits in (wait_s, changed)]
     assert stretch(records[0], now=now) == stretch(records[1], now=now)
 
 
@@ -136,7 +136,7 @@ def test_a_plan_that_is_always_half_is_learnt() -> None:
     at, none = np.zeros(1500), np.zeros((1500, 0))
     asked = Asked.of(at, none, np.arange(1500), by_expected_s=plan_s)
     told = ranges(learnt(asked, 2 * plan_s, now=1e9), asked)
-    assert calibration(Record.empty().told(at, told, 2 * plan_s)).within_2 > 0.95
+    assert calibration(Told.nothing().plus(at, told, 2 * plan_s)).within_2 > 0.95
 
 
 @pytest.mark.parametrize(("off", "expected"), [(1.0, 1.0), (16.0, 2.0)])
@@ -146,7 +146,7 @@ def test_ranges_that_missed_are_stretched(off: float, expected: float) -> None:
     likely = np.full(count, 1000.0)
     told = Ranges(likely / 4, likely, likely * 4, np.ones(count, np.int64), 0.8, 1.0)
     came = likely * (4.0 if off == 1.0 else off)
-    record = Record.empty().told(np.zeros(count), told, came)
+    record = Told.nothing().plus(np.zeros(count), told, came)
     assert stretch(record, now=DAY_S) == pytest.approx(expected, rel=0.02)
     assert stretch(record, now=1.0) == 1.0  # Nothing has come yet.
     assert stretch(record, now=99 * DAY_S) == 1.0  # Too long ago.
@@ -154,11 +154,11 @@ def test_ranges_that_missed_are_stretched(off: float, expected: float) -> None:
 
 def test_calibration_is_counted_as_it_says() -> None:
     told = Ranges(*(np.full(4, s) for s in (50.0, 100.0, 200.0)), np.ones(4, np.int64), 0.8, 1.0)
-    record = Record.empty().told(np.zeros(4), told, np.array([40.0, 100.0, 190.0, 400.0]))
+    record = Told.nothing().plus(np.zeros(4), told, np.array([40.0, 100.0, 190.0, 400.0]))
     expected = Calibration(4, 0.5, 0.5, 0.75, float(np.log(4.0)), 60.0, 195.0)
     assert calibration(record) == pytest.approx(expected)
     assert calibration(record.known(150.0)).told == 2
-    assert calibration(Record.empty()).told == 0
+    assert calibration(Told.nothing()).told == 0
 
 
 NAN, INF = float("nan"), float("inf")
@@ -169,7 +169,7 @@ def test_waits_that_cannot_be_are_refused(wait_s: float) -> None:
     with pytest.raises(ValueError, match="a wait is negative or not a number"):
         learnt(asked_of(np.zeros((1, 1))), np.array([wait_s]), now=1.0)
     with pytest.raises(ValueError, match="a wait is negative or not a number"):
-        Record.empty().told(np.zeros(1), alone(1), np.array([wait_s]))
+        Told.nothing().plus(np.zeros(1), alone(1), np.array([wait_s]))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_columns_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="for every job"):
         learnt(asked_of(np.zeros((2, 1))), np.zeros(1), now=1.0)
     with pytest.raises(ValueError, match="for every range"):
-        Record.empty().told(np.zeros(2), alone(1), np.zeros(2))
+        Told.nothing().plus(np.zeros(2), alone(1), np.zeros(2))
     with pytest.raises(ValueError, match="between 0 and 1"):
         ranges(
             learnt(asked_of(np.zeros((0, 1))), NOTHING_S, now=0.0), asked_of(np.ones((1, 1))), confidence=1.0
@@ -247,7 +247,7 @@ def test_a_log_without_rows_is_refused(tmp_path: Path) -> None:
 
 if PUBLIC:
 
-    def test_starts_on_graham_are_told_as_well_as_promised() -> None:
+    def test_starts_on_graham_are_told_as_well_as_promised_by_what_is_known_at_noon() -> None:
         waits = waits_of(FOLDER / GRAHAM)
         split = split_of(waits, TEST_SHARE)
         found, plain = told_by_day(waits, split), constant(waits, split)

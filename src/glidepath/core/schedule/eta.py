@@ -102,7 +102,7 @@ class Ranges(NamedTuple):
         return Range(low_s, likely_s, high_s, self.confidence, int(self.from_jobs[job]))
 
 
-class Record(NamedTuple):
+class Told(NamedTuple):
     """What was told, as columns, and how long the wait then was."""
 
     at: Floats  # [told]
@@ -113,22 +113,22 @@ class Record(NamedTuple):
     wait_s: Floats
 
     @classmethod
-    def empty(cls) -> Self:
+    def nothing(cls) -> Self:
         return cls(*(np.zeros(0) for _ in cls._fields))
 
-    def told(self, at: Floats, ranges: Ranges, wait_s: Floats) -> Record:
+    def plus(self, at: Floats, ranges: Ranges, wait_s: Floats) -> Told:
         """With what was told at these moments; a wait counts from its end on, not before (`known`)."""
         _waits_checked(wait_s)
         if len(at) != len(ranges.low_s) or len(at) != len(wait_s):
             raise ValueError("a moment and a wait are needed for every range that was told")
         stretched = np.full(len(at), ranges.stretched)
         new = (at, ranges.low_s, ranges.likely_s, ranges.high_s, stretched, wait_s)
-        return Record(*(np.concatenate(pair) for pair in zip(self, new, strict=True)))
+        return Told(*(np.concatenate(pair) for pair in zip(self, new, strict=True)))
 
-    def known(self, now: float) -> Record:
+    def known(self, now: float) -> Told:
         """What has come before `now`."""
         kept = self.at + self.wait_s < now
-        return Record(*(column[kept] for column in self))
+        return Told(*(column[kept] for column in self))
 
 
 class Calibration(NamedTuple):
@@ -174,7 +174,7 @@ def ranges(forest: Forest, asked: Asked, *, stretched: float = 1.0, confidence: 
     return Ranges(*ends, jobs.astype(np.int64), confidence, stretched)
 
 
-def stretch(record: Record, *, now: float, confidence: float = CONFIDENCE) -> float:
+def stretch(record: Told, *, now: float, confidence: float = CONFIDENCE) -> float:
     """By how much the next ranges must be wider, or less than 1, for the last ones to have held as stated."""
     past = record.known(now)
     recent = past.at >= now - RECENT_S
@@ -191,7 +191,7 @@ def stretch(record: Record, *, now: float, confidence: float = CONFIDENCE) -> fl
     return min(STRETCH_MAX, max(STRETCH_MIN, (1 - leans) * found + leans))
 
 
-def calibration(record: Record) -> Calibration:
+def calibration(record: Told) -> Calibration:
     if len(record.at) == 0:
         return Calibration(0, *(float("nan"),) * 6)
     wait, likely = np.maximum(record.wait_s, 1.0), np.maximum(record.likely_s, 1.0)

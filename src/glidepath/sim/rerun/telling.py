@@ -13,7 +13,7 @@ from glidepath.core.schedule.eta import (
     CONFIDENCE,
     Calibration,
     Ranges,
-    Record,
+    Told,
     calibration,
     learnt,
     ranges,
@@ -28,20 +28,20 @@ WARM_DAYS = 5
 
 
 def told_by_day(waits: Waits, split: float) -> Calibration:
-    return calibration(record_by_day(waits, split))
+    return calibration(tellings_by_day(waits, split))
 
 
 def told_as_submitted(waits: Waits, split: float) -> Calibration:
     """The same, with nothing learnt from jobs that started after the job asked about was submitted."""
-    return calibration(record_by_day(waits, split, as_submitted=True))
+    return calibration(tellings_by_day(waits, split, as_submitted=True))
 
 
-def record_by_day(waits: Waits, split: float, *, as_submitted: bool = False) -> Record:
+def tellings_by_day(waits: Waits, split: float, *, as_submitted: bool = False) -> Told:
     """What is told from the split on; the days before it are told for the stretch and left out.
 
     A job is told with the trees of the noon it was asked about, or of the last noon before it was submitted.
     """
-    record = Record.empty()
+    record = Told.nothing()
     days = np.unique(waits.asked.at)
     first = max(0, int(np.searchsorted(days, split)) - WARM_DAYS)
     # Older than the first noon means that nothing was known yet.
@@ -58,8 +58,8 @@ def record_by_day(waits: Waits, split: float, *, as_submitted: bool = False) -> 
             jobs = today[known_at == moment]
             asked = waits.asked.rows(jobs)
             found = ranges(forests[moment], asked, stretched=stretch(before, now=moment))
-            record = record.told(asked.at, found, waits.wait_s[jobs])
-    return Record(*(column[record.at >= split] for column in record))
+            record = record.plus(asked.at, found, waits.wait_s[jobs])
+    return Told(*(column[record.at >= split] for column in record))
 
 
 def constant(waits: Waits, split: float) -> Calibration:
@@ -86,4 +86,4 @@ def grouped(waits: Waits, split: float, columns: tuple[int, ...] = (0, 1)) -> Ca
     low, likely, high = np.exp(found).T
     told = Ranges(low, likely, high, np.zeros(len(low), np.int64), CONFIDENCE, 1.0)
     at: Floats = waits.asked.at[test]
-    return calibration(Record.empty().told(at, told, waits.wait_s[test]))
+    return calibration(Told.nothing().plus(at, told, waits.wait_s[test]))
