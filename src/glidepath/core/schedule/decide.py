@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from glidepath.core.quantity import Instant
 from glidepath.core.schedule.acts import JobAction, Refuse, Start
 from glidepath.core.schedule.compiled import NONE, Ints
 from glidepath.core.schedule.job import Book, Ended, Job, JobName, Lesson, Memory, Promise, World
+from glidepath.core.schedule.later import Later
 from glidepath.core.schedule.order import Kind
 from glidepath.core.schedule.placing import WAITS, capped
 from glidepath.core.schedule.plan import Laid, View, lay
@@ -92,25 +94,30 @@ def scheduled(table: Table, sifted: Sifted, memory: Memory, view: View) -> Sched
     laid.lift()
     for row in began:
         table.pass_by(row)
-    after = memory_of(table, Memory(memory.cycle + 1, view.now, promises), set(began))
+    # Whoever begins is passed by nobody any more; if it does not begin after all it counts from here.
+    table.lore.passed[began] = 0.0
+    after = memory_of(table, Memory(memory.cycle + 1, view.now, promises))
     return Schedule(Plan(memory.cycle + 1, view.now, tuple(decisions), min(wake, WAKE_S_MAX)), after)
 
 
-def memory_of(table: Table, memory: Memory, began: set[int]) -> Memory:
-    """The memory with what the table has learnt."""
-    lore = table.lore
-    lessons = tuple(
-        Lesson(name, float(lore.weight[at]), float(lore.ratio[at]))
-        for name, at in table.groups.items()
-        if lore.weight[at]
-    )
-    waiting = np.nonzero(
-        (table.work.state[: len(table.rows)] == WAITS) & (lore.passed[: len(table.rows)] > 0)
-    )[0]
-    passed = tuple(
-        (table.rows[at][0].name, float(lore.passed[at])) for at in waiting.tolist() if at not in began
-    )
-    return Memory(memory.cycle, memory.at, memory.promises, lessons, passed)
+def memory_of(table: Table, memory: Memory) -> Memory:
+    """The memory with what the table has learnt by now; what the table learns later does not change it."""
+    groups, weight, ratio = len(table.groups), table.lore.weight.copy(), table.lore.ratio.copy()
+    count = len(table.rows)
+    rows, names = table.rows, table.groups
+    waiting = np.nonzero((table.work.state[:count] == WAITS) & (table.lore.passed[:count] > 0))[0]
+    work = table.lore.passed[waiting]
+
+    def lessons() -> tuple[Lesson, ...]:
+        # Both only ever grow, so that the first of them are those of now.
+        found = zip(islice(names, groups), weight.tolist(), ratio.tolist(), strict=False)
+        return tuple(Lesson(name, seen, sum_of) for name, seen, sum_of in sorted(found) if seen)
+
+    def passed() -> tuple[tuple[JobName, float], ...]:
+        pairs = zip(waiting.tolist(), work.tolist(), strict=True)
+        return tuple((rows[at][0].name, amount) for at, amount in pairs)
+
+    return Memory(memory.cycle, memory.at, memory.promises, Later(lessons), Later(passed))
 
 
 def _until(job: Job, start: int) -> Instant | None:
@@ -169,23 +176,23 @@ def _left(laid: Laid, view: View) -> Iterator[Decision[JobAction]]:
     table = laid.table
     count = len(table.rows)
     rows = np.nonzero(table.work.state[:count] == WAITS)[0].astype(np.int64)
-    counts: dict[tuple[int, int, int, Because], int] = {}
     if not len(rows):
         return
-    why = whys(laid, rows, view)
-    shape = table.work.shape[rows]
-    keys = np.stack([table.queue[rows], table.line[rows], shape, why])
-    found, numbers = np.unique(keys, axis=1, return_counts=True)
-    for column, number in zip(found.T.tolist(), numbers.tolist(), strict=True):
-        queue, line, of, code = column
-        counts[queue, line, of, LEFT[code]] = number
+    parts = (table.queue[rows], table.line[rows], table.work.shape[rows], whys(laid, rows, view))
+    bounds = (len(QUEUES), len(table.line_of), table.shape_count, len(LEFT))
+    # One number for each combination: counting them is quicker by far than comparing rows.
+    numbers = np.bincount(np.ravel_multi_index(parts, bounds))
     shown = {at: key for key, at in table.shape_of.items()}
     names = {at: name for name, at in table.line_of.items()}
-    for (queue, line, of, because), number in sorted(counts.items()):
+    there = np.nonzero(numbers)[0]
+    columns = [column.tolist() for column in (*np.unravel_index(there, bounds), numbers[there])]
+    found = zip(*columns, strict=True)
+    # By what is asked for, as shapes are numbered in the order in which a table came to know them.
+    for queue, line, of, code, number in sorted(found, key=lambda one: (*one[:2], shown[one[2]], one[3])):
         ask = shown[of][0]
         nodes = f" x {ask.nodes} nodes" if ask.nodes > 1 else ""
         about = f"queue:{QUEUES[queue]}/{names[line]} {shown_resources(ask.size)}{nodes}"
-        yield Decision(about, Reason(because, (("waiting", number),)))
+        yield Decision(about, Reason(LEFT[code], (("waiting", number),)))
 
 
 LEFT = (Because.NODES_TAKEN, Because.QUEUE_PAUSED, Because.NOT_YET, Because.CAPPED, Because.NODES_AWAY)

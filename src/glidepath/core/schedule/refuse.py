@@ -78,6 +78,11 @@ class Refuser:
         self.for_ever = any(window.closes_at >= FOR_EVER for window in cluster.windows)
         self.gaps: dict[tuple[object, ...], Refusal | None] = {}
 
+    def turn_to(self, now: Instant) -> None:
+        """Go on at another time; what it found about times is forgotten."""
+        self.now = now
+        self.gaps.clear()
+
     def refusal(self, job: Job) -> Refusal | None:
         """Why the job can never run on this cluster, or nothing."""
         part = self.partitions.get(job.partition)

@@ -387,7 +387,13 @@ class Table:
         for name, work in memory.passed:
             if name in self.row_of:
                 self.lore.passed[self.row_of[name]] = work
-        for promise in memory.promises:
+        self.recall_promises(memory.promises)
+
+    def recall_promises(self, promises: Iterable[Promise]) -> None:
+        """Only these count: one that was made before and is not among them is forgotten."""
+        count = len(self.rows)
+        self.work.at[:count][self.work.state[:count] == WAITS] = NEVER
+        for promise in promises:
             self.recall_promise(promise)
 
     def recall_promise(self, promise: Promise) -> None:
