@@ -10,7 +10,7 @@ import numpy as np
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.batch import ordered
 from glidepath.core.schedule.compiled import NEVER, NONE, Ints
-from glidepath.core.schedule.interactive import Lines, floors, strict_pass
+from glidepath.core.schedule.interactive import lines_of, strict_pass
 from glidepath.core.schedule.job import Place, Used
 from glidepath.core.schedule.order import Kind
 from glidepath.core.schedule.placing import KEPT, WAITS, Board, Way, finish, one_pass, release
@@ -61,7 +61,8 @@ def lay(table: Table, view: View) -> Laid:
     places = sum(int((table.work.base[rows + 1] - table.work.base[rows]).sum()) for rows in waiting)
     table.make_changes_for(2 * places + 2 * _followers(table) + 16)
     board = table.board
-    lines = Lines(table.line, floors(len(table.line_of), now))
+    free = table.profile.free[: len(table.cluster.nodes)]
+    lines = lines_of(table.line, len(table.line_of), now, free)
     count = strict_pass(board, waiting[0], lines, now)
     began = board.scratch.began[:count].tolist()
     promised = [
