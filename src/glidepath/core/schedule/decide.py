@@ -20,7 +20,7 @@ from glidepath.core.schedule.compiled import NONE, Ints
 from glidepath.core.schedule.job import Book, Ended, Job, JobName, Lesson, Memory, Promise, World
 from glidepath.core.schedule.later import Later
 from glidepath.core.schedule.order import Kind
-from glidepath.core.schedule.placing import WAITS, capped
+from glidepath.core.schedule.placing import WAITS, all_capped
 from glidepath.core.schedule.plan import Laid, View, lay
 from glidepath.core.schedule.runs import running_decisions
 from glidepath.core.schedule.sift import Sifted, sift
@@ -182,14 +182,14 @@ def _left(laid: Laid, view: View) -> Iterator[Decision[JobAction]]:
     bounds = (len(QUEUES), len(table.line_of), table.shape_count, len(LEFT))
     # One number for each combination: counting them is quicker by far than comparing rows.
     numbers = np.bincount(np.ravel_multi_index(parts, bounds))
-    shown = {at: key for key, at in table.shape_of.items()}
+    keys, shown = table.shape_keys, {at: key[0] for key, at in table.shape_of.items()}
     names = {at: name for name, at in table.line_of.items()}
     there = np.nonzero(numbers)[0]
     columns = [column.tolist() for column in (*np.unravel_index(there, bounds), numbers[there])]
     found = zip(*columns, strict=True)
     # By what is asked for, as shapes are numbered in the order in which a table came to know them.
-    for queue, line, of, code, number in sorted(found, key=lambda one: (*one[:2], shown[one[2]], one[3])):
-        ask = shown[of][0]
+    for queue, line, of, code, number in sorted(found, key=lambda one: (*one[:2], keys[one[2]], one[3])):
+        ask = shown[of]
         nodes = f" x {ask.nodes} nodes" if ask.nodes > 1 else ""
         about = f"queue:{QUEUES[queue]}/{names[line]} {shown_resources(ask.size)}{nodes}"
         yield Decision(about, Reason(LEFT[code], (("waiting", number),)))
@@ -208,9 +208,9 @@ def whys(laid: Laid, rows: Ints, view: View) -> Ints:
     usable = shapes.allowed.sum(axis=1)[kinds]
     why[usable < shapes.nodes[work.shape[rows]]] = 4
     if table.caps:
-        for at, row in enumerate(rows.tolist()):
-            if capped(laid.board, row, (now, int(work.span[row]))):
-                why[at] = 3
+        held = np.zeros(len(rows), np.bool_)
+        all_capped(laid.board, rows, now, held)
+        why[held] = 3
     why[work.first_at[rows] > now] = 2
     for name, line in table.line_of.items():
         if f"partition:{name}" in view.paused:

@@ -107,7 +107,6 @@ class Refuser:
 
     def _over_cap(self, job: Job) -> Refusal | None:
         """Whether the job alone is more than its user or one of its projects may hold."""
-        need = grown(job.ask, self.cluster)
         caps = [self.book.user_cap] if job.queue is Queue.INTERACTIVE else []
         name = job.project
         for _ in range(DEPTH_MAX):
@@ -117,9 +116,11 @@ class Refuser:
             if share.borrow is not None:
                 caps.append(share.guarantee + share.borrow)
             name = share.parent
-        for cap in caps:
-            if cap is None:
-                continue
+        bounds = [cap for cap in caps if cap is not None]
+        if not bounds:
+            return None
+        need = grown(job.ask, self.cluster)
+        for cap in bounds:
             for asked, most in zip(need.as_tuple(), cap.as_tuple(), strict=True):
                 # Nothing said of a part is no bound.
                 if most and asked * job.ask.nodes > most:

@@ -8,6 +8,7 @@ followed is the plan that a new table would make; a test compares them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,8 @@ class Table:
         self.caps: dict[tuple[str, str], int] = {}
         self.groups: dict[tuple[str, ...], int] = {}
         self.shape_of: dict[ShapeKey, int] = {}
+        # The same to sort by: plain values are compared sooner.
+        self.shape_keys: list[tuple[object, ...]] = []
         self.kind_of: dict[tuple[Any, ...], int] = {}
         self.capacity = self._capacity()
         nodes = len(cluster.nodes)
@@ -244,6 +247,8 @@ class Table:
         shapes.total[at] = self.layout.total(need, lead.ask.nodes)
         shapes.kind[at] = self._kind(row, pinned)
         self.shape_of[key] = at
+        asks = tuple(astuple(job.ask) for job in row)
+        self.shape_keys.append((asks, *key[1:4], pinned))
         self.shape_count += 1
         return at
 
@@ -375,7 +380,7 @@ class Table:
         found = []
         for place in range(base, base + int(self.shapes.nodes[self.work.shape[at]])):
             mask = int(self.work.devices[place])
-            devices = tuple(device for device in range(self.layout.devices) if mask >> device & 1)
+            devices = tuple(device for device in range(self.layout.devices) if mask >> device & 1) if mask else ()
             found.append(Place(self.cluster.nodes[int(self.work.place[place])].name, devices))
         return tuple(found)
 
