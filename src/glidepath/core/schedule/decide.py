@@ -26,7 +26,7 @@ from glidepath.core.schedule.runs import running_decisions
 from glidepath.core.schedule.sift import Sifted, sift
 from glidepath.core.schedule.stop import stops
 from glidepath.core.schedule.table import Table
-from glidepath.core.units import shown_duration, shown_resources
+from glidepath.core.units import shown_duration
 
 WAKE_S_MAX = 60
 QUEUES = ("interactive", "batch")
@@ -182,16 +182,14 @@ def _left(laid: Laid, view: View) -> Iterator[Decision[JobAction]]:
     bounds = (len(QUEUES), len(table.line_of), table.shape_count, len(LEFT))
     # One number for each combination: counting them is quicker by far than comparing rows.
     numbers = np.bincount(np.ravel_multi_index(parts, bounds))
-    keys, shown = table.shape_keys, {at: key[0] for key, at in table.shape_of.items()}
+    keys = table.shape_keys
     names = {at: name for name, at in table.line_of.items()}
     there = np.nonzero(numbers)[0]
     columns = [column.tolist() for column in (*np.unravel_index(there, bounds), numbers[there])]
     found = zip(*columns, strict=True)
     # By what is asked for, as shapes are numbered in the order in which a table came to know them.
     for queue, line, of, code, number in sorted(found, key=lambda one: (*one[:2], keys[one[2]], one[3])):
-        ask = shown[of]
-        nodes = f" x {ask.nodes} nodes" if ask.nodes > 1 else ""
-        about = f"queue:{QUEUES[queue]}/{names[line]} {shown_resources(ask.size)}{nodes}"
+        about = f"queue:{QUEUES[queue]}/{names[line]} {table.shape_words[of]}"
         yield Decision(about, Reason(LEFT[code], (("waiting", number),)))
 
 

@@ -8,6 +8,7 @@ was handed out last) makes the table anew, which is always right and only slower
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,6 +26,10 @@ from glidepath.core.schedule.table import Table
 
 # A table with more rows of jobs that are over than of others, and so many more, is made anew.
 OVER_ROWS_MAX = 4096
+# How many jobs are compared at once: few enough that one change costs little.
+STRETCH = 256
+
+T = TypeVar("T")
 
 
 class Follower:
@@ -63,7 +68,7 @@ class Known:
         self.cluster = world.cluster
         self.refuser = Refuser(sifted.cluster, table.book, sifted.now)
         self.state = {node.name: node.state for node in sifted.cluster.nodes}
-        self.waiting = world.waiting
+        self.waiting, self.ran = world.waiting, world.running
         self.running = {one.job.name: one for one in world.running}
         self.refused: dict[JobName, Refusal] = {no.job: no for no in sifted.refusals}
         self.timed = {job.name: job for job in world.waiting if _timed(job)}
@@ -113,23 +118,25 @@ class Known:
         self, world: World, now: Instant, went: set[JobName], over: dict[JobName, int]
     ) -> bool:
         """Rows of jobs that run; `over` has those that ended."""
-        running = {one.job.name: one for one in world.running}
-        if len(running) < len(world.running):
-            return False
-        had, self.running = self.running, running
-        fresh = [one for name, one in running.items() if had.get(name) is not one and had.get(name) != one]
-        ended = (had.keys() - running.keys()) | {one.job.name for one in fresh if one.job.name in had}
+        gone, come = difference(self.ran, world.running)
+        self.ran = world.running
+        # Who only stands elsewhere in the list goes on.
+        moved = {one.job.name: one for one in come} if gone else {}
+        ended = {one.job.name for one in gone if moved.get(one.job.name) != one}
+        fresh = [one for one in come if self.running.get(one.job.name) != one]
         if self.tied and (self.tied & ended or any(one.job.name in self.tied for one in fresh)):
             return False
         for name in ended:
             self._drop(name, over)
+            del self.running[name]
         self.watched -= ended
         self.unsure -= ended
-        return all(self._starts(one, now, went) for one in fresh)
+        return all(self._starts(one, now, went) for one in fresh) and len(self.running) == len(world.running)
 
     def _starts(self, one: Running, now: Instant, went: set[JobName]) -> bool:
         """A job that is seen to run for the first time."""
         name, table = one.job.name, self.table
+        self.running[name] = one
         states = [self.state.get(place.node, NodeState.LOST) for place in one.places]
         sound = len(one.places) == one.job.ask.nodes and NodeState.LOST not in states
         waits = (name in table.row_of or name in self.refused) and name not in went
@@ -188,14 +195,16 @@ class Known:
         late = (work.state[:count] == RUNS) & (work.at[:count] + work.span[:count] <= now)
         looked_at = self.watched | {table.rows[at][0].name for at in np.nonzero(late)[0].tolist()}
         running = tuple(one for one in world.running if one.job.name in looked_at) if looked_at else ()
-        unsure = tuple(one.job.name for one in world.running if one.job.name in self.unsure)
+        unsure: tuple[JobName, ...] = ()
+        if self.unsure:
+            unsure = tuple(one.job.name for one in world.running if one.job.name in self.unsure)
         used, bad_usage = sound_usage(world.used, now)
         return replace(
             self.sifted,
             now=now,
             running=running,
             quiet=len(world.running) - len(running),
-            unsure=unsure if self.unsure else (),
+            unsure=unsure,
             units=(),
             refusals=tuple(self.refused.values()),
             flaws=(*self.sifted.flaws_of_cluster, *bad_usage, *self.sifted.flaws_of_shares),
@@ -209,12 +218,19 @@ def _timed(job: Job) -> bool:
     return job.latest_at is not None or job.deadline_at is not None
 
 
-def difference(had: tuple[Job, ...], have: tuple[Job, ...]) -> tuple[list[Job], tuple[Job, ...]]:
+def difference(had: tuple[T, ...], have: tuple[T, ...]) -> tuple[list[T], tuple[T, ...]]:
     """Who is no longer there, and who came at the end; one that moved has gone and come."""
-    gone, at, count = [], 0, len(have)
-    for job in had:
-        if at < count and (have[at] is job or have[at] == job):
-            at += 1
-        else:
-            gone.append(job)
+    gone: list[T] = []
+    at, count = 0, len(have)
+    for first in range(0, len(had), STRETCH):
+        stretch = had[first : first + STRETCH]
+        # Nearly always nothing has changed, and tuples of the same things are compared at once.
+        if stretch == have[at : at + len(stretch)]:
+            at += len(stretch)
+            continue
+        for one in stretch:
+            if at < count and (have[at] is one or have[at] == one):
+                at += 1
+            else:
+                gone.append(one)
     return gone, have[at:]

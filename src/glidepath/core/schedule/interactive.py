@@ -38,8 +38,9 @@ class Lines(NamedTuple):
     line: Ints  # [job] which one it stands in
     floor: Ints  # [line] nobody behind starts earlier
     at: Ints  # [0] the instant, or NEVER where nothing is known
-    room: Ints  # [node, resource] what is free then
+    room: Ints  # [resource, node] what is free then
     after: Ints  # [node] the first change after it, or NONE
+    next_at: Ints  # [node] when that is, or NEVER
 
 
 @apart
@@ -148,8 +149,9 @@ def _soonest(board: Board, lines: Lines, job: int, had: int) -> int:
     for node in shapes.order[kind]:
         if not shapes.allowed[kind, node]:
             continue
-        after = lines.after[node]
-        if (after == NONE or profile.when[after] >= before) and not fits(lines.room[node], need):
+        if lines.next_at[node] >= before and (
+            lines.room[0, node] < need[0] or not fits(lines.room[:, node], need)
+        ):
             continue
         found = earliest(profile, node, need, (start, span))
         if found < before:
@@ -173,19 +175,24 @@ def _turn_to(board: Board, lines: Lines, start: int) -> None:
         if fresh:
             _look(board, lines, node)
             continue
+        if lines.next_at[node] > start:
+            continue
         change = lines.after[node]
         while change != NONE and profile.when[change] <= start:
             for part in range(len(profile.room)):
-                lines.room[node, part] += profile.amount[change, part]
+                lines.room[part, node] += profile.amount[change, part]
             change = profile.after[change]
         lines.after[node] = change
+        lines.next_at[node] = NEVER if change == NONE else profile.when[change]
 
 
 @lean
 def _look(board: Board, lines: Lines, node: int) -> None:
-    lines.after[node] = room_at(board.profile, node, lines.at[0])
+    change = room_at(board.profile, node, lines.at[0])
+    lines.after[node] = change
+    lines.next_at[node] = NEVER if change == NONE else board.profile.when[change]
     for part in range(len(board.profile.room)):
-        lines.room[node, part] = board.profile.room[part]
+        lines.room[part, node] = board.profile.room[part]
 
 
 @lean
@@ -231,6 +238,7 @@ def lines_of(line: Ints, lines: int, now: int, like: Ints) -> Lines:
         line=line,
         floor=np.full(lines, now, np.int64),
         at=np.full(1, NEVER, np.int64),
-        room=np.empty_like(like),
+        room=np.zeros(like.shape[::-1], np.int64),
         after=np.full(len(like), NONE, np.int64),
+        next_at=np.full(len(like), NEVER, np.int64),
     )

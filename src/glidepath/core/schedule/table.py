@@ -34,6 +34,7 @@ from glidepath.core.schedule.placing import (
 )
 from glidepath.core.schedule.profile import Profile, comes_free, is_taken, profile_of
 from glidepath.core.schedule.refuse import grown, suits
+from glidepath.core.units import shown_resources
 
 # How long a job without a limit is planned for: beyond everything else.
 ENDLESS_S = 1 << 50
@@ -77,6 +78,7 @@ class Table:
         self.shape_of: dict[ShapeKey, int] = {}
         # The same to sort by: plain values are compared sooner.
         self.shape_keys: list[tuple[object, ...]] = []
+        self.shape_words: list[str] = []  # what is asked for
         self.kind_of: dict[tuple[Any, ...], int] = {}
         self.capacity = self._capacity()
         nodes = len(cluster.nodes)
@@ -249,6 +251,8 @@ class Table:
         self.shape_of[key] = at
         asks = tuple(astuple(job.ask) for job in row)
         self.shape_keys.append((asks, *key[1:4], pinned))
+        nodes = f" x {lead.ask.nodes} nodes" if lead.ask.nodes > 1 else ""
+        self.shape_words.append(f"{shown_resources(lead.ask.size)}{nodes}")
         self.shape_count += 1
         return at
 
