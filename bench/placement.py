@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -154,7 +155,8 @@ def growth(cluster: Cluster, running: list[Running]) -> bool:
     whole, again = [], []
     for count in GROWTH:
         waiting = jobs_of(count)
-        _, took = timed(lambda: decide(world_of(cluster, running, waiting), Book(), Memory()))
+        world = world_of(cluster, running, waiting)
+        _, took = timed(partial(decide, world, Book(), Memory()))
         rounds = Rounds(cluster, Book(), list(running), waiting)
         rounds.plan()
         rounds.play(GROWTH_ROUNDS)

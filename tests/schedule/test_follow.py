@@ -29,7 +29,7 @@ from glidepath.core.schedule.job import (
     World,
 )
 from glidepath.core.schedule.later import Later
-from tests.schedule.worlds import cluster, job, node, window
+from schedule.worlds import cluster, job, node, window
 
 BOOKS = (
     Book(),
@@ -188,7 +188,7 @@ def test_a_table_that_follows_gives_the_plan_of_a_new_one(data: st.DataObject) -
 
 
 def played(story: Story, minutes: int) -> list[int]:
-    """Everything that is planned is done, and jobs run to their limits; how many tables were made by each minute."""
+    """Everything planned is done, jobs run to their limits; how many tables were made by each minute."""
     made = []
     for _ in range(minutes):
         due = [one for one in story.running if one.started_at + (one.job.limit_s or 10**9) <= story.now]
@@ -269,7 +269,7 @@ def test_what_is_made_later_is_equal_to_the_tuple_that_it_will_be() -> None:
     later = Later(make)
     assert not made
     assert later == (1, 2)
-    assert (1, 2) == later
+    assert later == (1, 2)
     assert later == Later(lambda: (1, 2))
     assert (len(later), later[1], list(later), hash(later)) == (2, 2, [1, 2], hash((1, 2)))
     assert made == [1]

@@ -9,7 +9,7 @@ import pytest
 
 from glidepath.core.quantity import Resources
 from glidepath.sim.rerun.gputrace import NODE_COLUMNS, POD_COLUMNS, GpuTraceError, cluster_of, pods_of
-from tests.schedule.logs import FOLDER, PUBLIC
+from schedule.logs import FOLDER, PUBLIC
 
 NODES, PODS = ",".join(NODE_COLUMNS), ",".join(POD_COLUMNS)
 POD = "p1,6000,12288,1,460,V100M16|T4,LS,Running,100,7300,200"
@@ -68,7 +68,7 @@ def test_a_bad_row_is_told_with_file_and_line(tmp_path: Path, row: str, why: str
 
 
 def test_other_columns_and_a_torn_file_are_told(tmp_path: Path) -> None:
-    with pytest.raises(GpuTraceError, match="part.csv:1: the columns are name,cpu"):
+    with pytest.raises(GpuTraceError, match=r"part\.csv:1: the columns are name,cpu"):
         pods_of(written(tmp_path, "name,cpu"))
     torn = tmp_path / "torn.csv.gz"
     torn.write_bytes(gzip.compress(f"{PODS}\n{POD}\n".encode() * 50)[:-20])

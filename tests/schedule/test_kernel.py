@@ -15,7 +15,7 @@ from glidepath.core.schedule.order import Kind
 from glidepath.sim.rerun.placed import Timed, from_values, placed, score_of
 from glidepath.sim.rerun.rules import played, score
 from glidepath.sim.rerun.trace import Trace
-from tests.schedule.logs import crowd, logs
+from schedule.logs import crowd, logs
 
 KINDS = {"easy": Kind.ARRIVAL, "steady": Kind.STEADY}
 YEAR_S = 366 * 86400
@@ -88,9 +88,13 @@ def gangs(draw: st.DrawFn) -> list[Timed]:
     for at, (gap, run_s) in enumerate(rows):
         now += gap
         nodes, gpus, share = draw(
-            st.sampled_from(((1, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (1, 1, 0), (2, 1, 0), (1, 2, 0), (1, 0, 400)))
+            st.sampled_from(
+                ((1, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (1, 1, 0), (2, 1, 0), (1, 2, 0), (1, 0, 400))
+            )
         )
-        ask = Ask(Resources(draw(st.integers(1, 6)) * 1000, draw(st.integers(1, 6)) * 512, 0, gpus), nodes, share)
+        ask = Ask(
+            Resources(draw(st.integers(1, 6)) * 1000, draw(st.integers(1, 6)) * 512, 0, gpus), nodes, share
+        )
         made.append(
             Timed(
                 Job(

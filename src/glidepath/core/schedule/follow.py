@@ -180,9 +180,9 @@ class Known:
     def _teach(self, world: World, over: dict[JobName, int]) -> None:
         """A job that just ended has a row still, so that none is made to learn from it."""
         for one in world.ended:
-            at = over.get(one.job.name)
-            known = at is not None and self.table.rows[at] == (one.job,)
-            if known and one.job.name not in self.table.row_of and one.job.limit_s and one.run_s >= 0:
+            at = None if one.job.name in self.table.row_of else over.get(one.job.name)
+            sound = one.job.limit_s is not None and one.run_s >= 0
+            if at is not None and sound and self.table.rows[at] == (one.job,):
                 learn(self.table.lore, at, one.run_s)
             else:
                 self.table.learn_from(one.job, one.run_s)

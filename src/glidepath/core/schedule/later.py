@@ -15,7 +15,7 @@ T_co = TypeVar("T_co", covariant=True)
 class Later(Sequence[T_co]):
     """Equal to the tuple that it will be."""
 
-    __slots__ = ("_make", "_made")
+    __slots__ = ("_made", "_make")
 
     def __init__(self, make: Callable[[], tuple[T_co, ...]]) -> None:
         self._make: Callable[[], tuple[T_co, ...]] | None = make

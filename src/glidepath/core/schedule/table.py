@@ -384,7 +384,9 @@ class Table:
         found = []
         for place in range(base, base + int(self.shapes.nodes[self.work.shape[at]])):
             mask = int(self.work.devices[place])
-            devices = tuple(device for device in range(self.layout.devices) if mask >> device & 1) if mask else ()
+            devices = (
+                tuple(device for device in range(self.layout.devices) if mask >> device & 1) if mask else ()
+            )
             found.append(Place(self.cluster.nodes[int(self.work.place[place])].name, devices))
         return tuple(found)
 

@@ -98,7 +98,9 @@ def _pod(row: Row) -> Pod:
     came, gone = row.number("creation_time"), row.number("deletion_time")
     began = row.number("scheduled_time") if row.fields["scheduled_time"] else None
     if gone < (came if began is None else began) or (began is not None and began < came):
-        raise GpuTraceError(f"{row.where}: its times go backwards; creation, scheduled, deletion is the order")
+        raise GpuTraceError(
+            f"{row.where}: its times go backwards; creation, scheduled, deletion is the order"
+        )
     span = gone - (came if began is None else began)
     size = Resources(row.number("cpu_milli"), row.number("memory_mib"), 0, 0 if share else gpus)
     kinds = tuple(kind for kind in row.fields["gpu_spec"].split("|") if kind)
@@ -121,7 +123,9 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
             reader = csv.reader(file)
             found = tuple(next(reader, ()))
             if found != columns:
-                raise GpuTraceError(f"{path}:1: the columns are {','.join(found)[:200]}; not {','.join(columns)}")
+                raise GpuTraceError(
+                    f"{path}:1: the columns are {','.join(found)[:200]}; not {','.join(columns)}"
+                )
             for count, fields in enumerate(reader):
                 where = f"{path}:{reader.line_num}"
                 if count >= ROWS_MAX:

@@ -88,7 +88,9 @@ def placed(
         raise ValueError("a job that takes no time cannot be played here")
     come = 0
     while come < len(coming) or play.ends:
-        now = min([int(one.job.came_at) for one in coming[come : come + 1]] + [at for at, _, _ in play.ends[:1]])
+        now = min(
+            [int(one.job.came_at) for one in coming[come : come + 1]] + [at for at, _, _ in play.ends[:1]]
+        )
         ended = play.end_due(now)
         while come < len(coming) and coming[come].job.came_at <= now:
             play.waiting[coming[come].job.name] = coming[come].job
