@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -17,15 +18,16 @@ from glidepath.core.quantity import Instant
 from glidepath.core.schedule.acts import JobAction, Refuse, Start
 from glidepath.core.schedule.compiled import NEVER, NONE, Ints
 from glidepath.core.schedule.job import Book, Ended, Job, JobName, Lesson, Memory, Promise, World
+from glidepath.core.schedule.later import Later
 from glidepath.core.schedule.order import Kind
-from glidepath.core.schedule.placing import WAITS, capped
+from glidepath.core.schedule.placing import WAITS, all_capped
 from glidepath.core.schedule.plan import Laid, View, lay
 from glidepath.core.schedule.promise import scored, tallied
 from glidepath.core.schedule.runs import running_decisions
 from glidepath.core.schedule.sift import Sifted, sift
 from glidepath.core.schedule.stop import stops
 from glidepath.core.schedule.table import Table
-from glidepath.core.units import shown_duration, shown_resources
+from glidepath.core.units import shown_duration
 
 WAKE_S_MAX = 60
 QUEUES = ("interactive", "batch")
@@ -95,27 +97,32 @@ def scheduled(table: Table, sifted: Sifted, memory: Memory, view: View) -> Sched
     laid.lift()
     for row in began:
         table.pass_by(row)
+    # Whoever begins is passed by nobody any more; if it does not begin after all it counts from here.
+    table.lore.passed[began] = 0.0
     tally = tallied(memory.tally, (off_s for _, off_s in scores))
     base = Memory(cycle=memory.cycle + 1, at=view.now, promises=promises, tally=tally)
-    after = memory_of(table, base, set(began))
+    after = memory_of(table, base)
     return Schedule(Plan(memory.cycle + 1, view.now, tuple(decisions), min(wake, WAKE_S_MAX)), after)
 
 
-def memory_of(table: Table, memory: Memory, began: set[int]) -> Memory:
-    """The memory with what the table has learnt."""
-    lore = table.lore
-    lessons = tuple(
-        Lesson(name, float(lore.weight[at]), float(lore.ratio[at]))
-        for name, at in table.groups.items()
-        if lore.weight[at]
-    )
-    waiting = np.nonzero(
-        (table.work.state[: len(table.rows)] == WAITS) & (lore.passed[: len(table.rows)] > 0)
-    )[0]
-    passed = tuple(
-        (table.rows[at][0].name, float(lore.passed[at])) for at in waiting.tolist() if at not in began
-    )
-    return replace(memory, lessons=lessons, passed=passed)
+def memory_of(table: Table, memory: Memory) -> Memory:
+    """The memory with what the table has learnt by now; what the table learns later does not change it."""
+    groups, weight, ratio = len(table.groups), table.lore.weight.copy(), table.lore.ratio.copy()
+    count = len(table.rows)
+    rows, names = table.rows, table.groups
+    waiting = np.nonzero((table.work.state[:count] == WAITS) & (table.lore.passed[:count] > 0))[0]
+    work = table.lore.passed[waiting]
+
+    def lessons() -> tuple[Lesson, ...]:
+        # Both only ever grow, so that the first of them are those of now.
+        found = zip(islice(names, groups), weight.tolist(), ratio.tolist(), strict=False)
+        return tuple(Lesson(name, seen, sum_of) for name, seen, sum_of in sorted(found) if seen)
+
+    def passed() -> tuple[tuple[JobName, float], ...]:
+        pairs = zip(waiting.tolist(), work.tolist(), strict=True)
+        return tuple((rows[at][0].name, amount) for at, amount in pairs)
+
+    return replace(memory, lessons=Later(lessons), passed=Later(passed))
 
 
 def _until(job: Job, start: int) -> Instant | None:
@@ -179,23 +186,21 @@ def _left(laid: Laid, view: View) -> Iterator[Decision[JobAction]]:
     table = laid.table
     count = len(table.rows)
     rows = np.nonzero(table.work.state[:count] == WAITS)[0].astype(np.int64)
-    counts: dict[tuple[int, int, int, Because], int] = {}
     if not len(rows):
         return
-    why = whys(laid, rows, view)
-    shape = table.work.shape[rows]
-    keys = np.stack([table.queue[rows], table.line[rows], shape, why])
-    found, numbers = np.unique(keys, axis=1, return_counts=True)
-    for column, number in zip(found.T.tolist(), numbers.tolist(), strict=True):
-        queue, line, of, code = column
-        counts[queue, line, of, LEFT[code]] = number
-    shown = {at: key for key, at in table.shape_of.items()}
+    parts = (table.queue[rows], table.line[rows], table.work.shape[rows], whys(laid, rows, view))
+    bounds = (len(QUEUES), len(table.line_of), table.shape_count, len(LEFT))
+    # One number for each combination: counting them is quicker by far than comparing rows.
+    numbers = np.bincount(np.ravel_multi_index(parts, bounds))
+    keys = table.shape_keys
     names = {at: name for name, at in table.line_of.items()}
-    for (queue, line, of, because), number in sorted(counts.items()):
-        ask = shown[of][0]
-        nodes = f" x {ask.nodes} nodes" if ask.nodes > 1 else ""
-        about = f"queue:{QUEUES[queue]}/{names[line]} {shown_resources(ask.size)}{nodes}"
-        yield Decision(about, Reason(because, (("waiting", number),)))
+    there = np.nonzero(numbers)[0]
+    columns = [column.tolist() for column in (*np.unravel_index(there, bounds), numbers[there])]
+    found = zip(*columns, strict=True)
+    # By what is asked for, as shapes are numbered in the order in which a table came to know them.
+    for queue, line, of, code, number in sorted(found, key=lambda one: (*one[:2], keys[one[2]], one[3])):
+        about = f"queue:{QUEUES[queue]}/{names[line]} {table.shape_words[of]}"
+        yield Decision(about, Reason(LEFT[code], (("waiting", number),)))
 
 
 LEFT = (Because.NODES_TAKEN, Because.QUEUE_PAUSED, Because.NOT_YET, Because.CAPPED, Because.NODES_AWAY)
@@ -211,9 +216,9 @@ def whys(laid: Laid, rows: Ints, view: View) -> Ints:
     usable = shapes.allowed.sum(axis=1)[kinds]
     why[usable < shapes.nodes[work.shape[rows]]] = 4
     if table.caps:
-        for at, row in enumerate(rows.tolist()):
-            if capped(laid.board, row, (now, int(work.span[row]))):
-                why[at] = 3
+        held = np.zeros(len(rows), np.bool_)
+        all_capped(laid.board, rows, now, held)
+        why[held] = 3
     why[work.first_at[rows] > now] = 2
     for name, line in table.line_of.items():
         if f"partition:{name}" in view.paused:

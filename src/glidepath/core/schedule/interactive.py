@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glidepath.core.schedule.compiled import NEVER, NONE, Ints, apart, compiled
+from glidepath.core.schedule.compiled import NEVER, NONE, Ints, apart, compiled, lean
 from glidepath.core.schedule.placing import (
     KEPT,
     Board,
@@ -25,12 +25,22 @@ from glidepath.core.schedule.placing import (
     release,
     release_chain,
 )
-from glidepath.core.schedule.profile import devices_of, holds
+from glidepath.core.schedule.profile import devices_of, earliest, fits, holds, room_at
 
 
 class Lines(NamedTuple):
+    """Who stands where, and what is free at the instant from which on the next one is looked for.
+
+    Most nodes have no room then and nothing changes on them before the start that a job has already; they
+    are passed over without a look into their profile.
+    """
+
     line: Ints  # [job] which one it stands in
     floor: Ints  # [line] nobody behind starts earlier
+    at: Ints  # [0] the instant, or NEVER where nothing is known
+    room: Ints  # [resource, node] what is free then
+    after: Ints  # [node] the first change after it, or NONE
+    next_at: Ints  # [node] when that is, or NEVER
 
 
 @apart
@@ -72,7 +82,11 @@ def strict_pass(board: Board, order: Ints, lines: Lines, now: int) -> int:
         line = lines.line[job]
         start = max(now, lines.floor[line])
         late = work.first_at[job] > start or _chain_capped(board, job, start)
-        when = _moved(board, job, start, now)
+        if work.beside[job] == NONE:
+            when = _moved(board, lines, job, now)
+        else:
+            when = _chain_moved(board, job, start, now)
+            lines.at[0] = NEVER
         if when != NEVER and work.state[job] != KEPT:
             one = job
             while one != NONE:
@@ -96,22 +110,99 @@ def _chain_capped(board: Board, job: int, start: int) -> bool:
 
 
 @apart
-def _moved(board: Board, job: int, start: int, now: int) -> int:
-    """Begin, or keep room at the earliest hole from `start` on; when that is, NEVER where there is none."""
+def _moved(board: Board, lines: Lines, job: int, now: int) -> int:
+    """Begin, or keep room at the earliest hole from its floor on; when that is, NEVER where there is none."""
     work = board.work
-    if work.beside[job] != NONE:
-        return _chain_moved(board, job, start, now)
+    start = max(now, lines.floor[lines.line[job]])
+    had = NEVER
     if work.state[job] == KEPT:
+        had = work.at[job]
         release(board, job)
+        _look_again(board, lines, job)
     ready = start == now and work.first_at[job] <= now
     if ready and not capped(board, job, (now, work.span[job])) and placed_now(board, job, now):
         begin(board, job, now)
+        _look_again(board, lines, job)
         return now
-    when = placed_later(board, job, start)
+    shape = work.shape[job]
+    alone = board.shapes.nodes[shape] == 1 and work.base[job + 1] - work.base[job] == 1
+    if alone and work.first_at[job] <= start:
+        _turn_to(board, lines, start)
+        when = _soonest(board, lines, job, had if had >= start else NEVER)
+    else:
+        when = placed_later(board, job, start)
     work.at[job] = NEVER
     if when != NEVER:
         keep(board, job, when)
-    return when
+        _look_again(board, lines, job)
+    return int(when)
+
+
+@apart
+def _soonest(board: Board, lines: Lines, job: int, had: int) -> int:
+    """The same as `placed_later` for a job on one node; at `had`, if it is not NEVER, there is a hole."""
+    profile, shapes, work = board.profile, board.shapes, board.work
+    shape = work.shape[job]
+    kind, need = shapes.kind[shape], shapes.need[shape]
+    start, span = lines.at[0], work.span[job]
+    best, before = NONE, had + 1 if had != NEVER else NEVER
+    for node in shapes.order[kind]:
+        if not shapes.allowed[kind, node]:
+            continue
+        if lines.next_at[node] >= before and (
+            lines.room[0, node] < need[0] or not fits(lines.room[:, node], need)
+        ):
+            continue
+        found = earliest(profile, node, need, (start, span))
+        if found < before:
+            best, before = node, found
+            if found == start:
+                break
+    if best == NONE:
+        return NEVER
+    work.place[work.base[job]] = best
+    work.devices[work.base[job]] = devices_of(profile, best, need, (before, span))
+    return int(before)
+
+
+@apart
+def _turn_to(board: Board, lines: Lines, start: int) -> None:
+    """What is free on each node at this instant; cheap where it is after the last one."""
+    profile = board.profile
+    fresh = start < lines.at[0]
+    lines.at[0] = start
+    for node in range(len(lines.after)):
+        if fresh:
+            _look(board, lines, node)
+            continue
+        if lines.next_at[node] > start:
+            continue
+        change = lines.after[node]
+        while change != NONE and profile.when[change] <= start:
+            for part in range(len(profile.room)):
+                lines.room[part, node] += profile.amount[change, part]
+            change = profile.after[change]
+        lines.after[node] = change
+        lines.next_at[node] = NEVER if change == NONE else profile.when[change]
+
+
+@lean
+def _look(board: Board, lines: Lines, node: int) -> None:
+    change = room_at(board.profile, node, lines.at[0])
+    lines.after[node] = change
+    lines.next_at[node] = NEVER if change == NONE else board.profile.when[change]
+    for part in range(len(board.profile.room)):
+        lines.room[part, node] = board.profile.room[part]
+
+
+@lean
+def _look_again(board: Board, lines: Lines, job: int) -> None:
+    """The room of this job was kept, taken or given back."""
+    work = board.work
+    if lines.at[0] != NEVER:
+        base = work.base[job]
+        for at in range(base, base + board.shapes.nodes[work.shape[job]]):
+            _look(board, lines, work.place[at])
 
 
 @compiled
@@ -141,5 +232,13 @@ def _chain_moved(board: Board, job: int, start: int, now: int) -> int:
     return when
 
 
-def floors(lines: int, now: int) -> Ints:
-    return np.full(lines, now, np.int64)
+def lines_of(line: Ints, lines: int, now: int, like: Ints) -> Lines:
+    """So many lines from now on; `like` has a row for each node."""
+    return Lines(
+        line=line,
+        floor=np.full(lines, now, np.int64),
+        at=np.full(1, NEVER, np.int64),
+        room=np.zeros(like.shape[::-1], np.int64),
+        after=np.full(len(like), NONE, np.int64),
+        next_at=np.full(len(like), NEVER, np.int64),
+    )

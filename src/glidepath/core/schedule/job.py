@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
@@ -148,8 +149,8 @@ class Memory:
     cycle: int = 0
     at: Instant = Instant(0)
     promises: tuple[Promise, ...] = ()
-    lessons: tuple[Lesson, ...] = ()
-    passed: tuple[tuple[JobName, float], ...] = ()  # work of later jobs that began before a job
+    lessons: Sequence[Lesson] = ()  # by group
+    passed: Sequence[tuple[JobName, float]] = ()  # work of later jobs that began before a job
     tally: Tally = Tally()
 
 

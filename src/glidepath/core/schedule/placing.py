@@ -185,6 +185,22 @@ def release(board: Board, job: int) -> None:
 
 
 @apart
+def take_back(board: Board, kept: Ints, began: Ints) -> None:
+    """A plan is lifted: room is kept no longer, and what it began has not."""
+    for job in kept:
+        release(board, job)
+    for job in began:
+        finish(board, job)
+
+
+@apart
+def all_capped(board: Board, jobs: Ints, now: int, found: Bools) -> None:
+    """For each job whether a cap has no room for it now."""
+    for at in range(len(jobs)):
+        found[at] = capped(board, jobs[at], (now, board.work.span[jobs[at]]))
+
+
+@apart
 def keep_again(board: Board, job: int) -> None:
     """What was released last is kept as before; nothing else may have changed since."""
     work = board.work

@@ -10,10 +10,10 @@ import numpy as np
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.batch import ordered
 from glidepath.core.schedule.compiled import NEVER, NONE, Ints
-from glidepath.core.schedule.interactive import Lines, floors, strict_pass
+from glidepath.core.schedule.interactive import lines_of, strict_pass
 from glidepath.core.schedule.job import Place, Used
 from glidepath.core.schedule.order import Kind
-from glidepath.core.schedule.placing import KEPT, WAITS, Board, Way, finish, one_pass, release
+from glidepath.core.schedule.placing import KEPT, WAITS, Board, Way, one_pass, take_back
 from glidepath.core.schedule.table import Table
 
 
@@ -39,19 +39,21 @@ class Laid:
     order: Ints  # of the batch queue
     line: Ints  # of the interactive queue
     starts: dict[int, int] = field(default_factory=dict)  # row: when
+    seats: dict[int, tuple[Place, ...]] = field(default_factory=dict)  # row: where, once it was asked for
 
     def places(self, row: int) -> tuple[Place, ...]:
-        return self.table.places(row)
+        if row not in self.seats:
+            self.seats[row] = self.table.places(row)
+        return self.seats[row]
 
     def lift(self) -> None:
         """Take everything back, so that the table is as it was."""
         work = self.table.work
-        for row in (*self.promised, *self.kept):
-            release(self.board, row)
-            work.at[row] = NEVER
-        for row in self.began:
-            finish(self.board, row)
-            work.state[row], work.at[row] = WAITS, NEVER
+        kept = np.array((*self.promised, *self.kept), np.int64)
+        began = np.array(self.began, np.int64)
+        take_back(self.board, kept, began)
+        work.at[kept] = work.at[began] = NEVER
+        work.state[began] = WAITS
 
 
 def lay(table: Table, view: View) -> Laid:
@@ -61,7 +63,8 @@ def lay(table: Table, view: View) -> Laid:
     places = sum(int((table.work.base[rows + 1] - table.work.base[rows]).sum()) for rows in waiting)
     table.make_changes_for(2 * places + 2 * _followers(table) + 16)
     board = table.board
-    lines = Lines(table.line, floors(len(table.line_of), now))
+    free = table.profile.free[: len(table.cluster.nodes)]
+    lines = lines_of(table.line, len(table.line_of), now, free)
     count = strict_pass(board, waiting[0], lines, now)
     began = board.scratch.began[:count].tolist()
     promised = [

@@ -161,7 +161,7 @@ def _apply(profile: Profile, change: int) -> None:
 
 
 @lean
-def _room_at(profile: Profile, node: int, when: int) -> int:
+def room_at(profile: Profile, node: int, when: int) -> int:
     """Puts what is free at that time into the scratch row; returns the first change after it."""
     for part in range(len(profile.room)):
         profile.room[part] = profile.free[node, part]
@@ -204,7 +204,7 @@ def _devices_since(profile: Profile, need: Ints, when: int) -> int:
 def earliest(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> int:
     """The first instant from the start of the stay on at which there is room for all of it, or NEVER."""
     start, span = stay
-    at = _room_at(profile, node, start)
+    at = room_at(profile, node, start)
     for device in range(len(profile.since)):
         profile.since[device] = NEVER
     since, found, opened, closed = NEVER, NEVER, NEVER, NEVER
@@ -238,7 +238,7 @@ def earliest(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> 
 def holds(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -> bool:
     """Whether the node has room for all of the stay, from its very start."""
     start, span = stay
-    at = _room_at(profile, node, start)
+    at = room_at(profile, node, start)
     if not fits(profile.room, need):
         return False
     wanted = need[-2]
@@ -268,7 +268,7 @@ def devices_of(profile: Profile, node: int, need: Ints, stay: tuple[int, int]) -
     wanted = need[-2]
     if wanted <= 0:
         return 0
-    at = _room_at(profile, node, start)
+    at = room_at(profile, node, start)
     first = len(profile.room) - len(profile.since)
     for device in range(len(profile.since)):
         profile.since[device] = profile.room[first + device]

@@ -32,6 +32,9 @@ BESIDE_MAX = 16
 FOR_EVER = 100 * 366 * 86400
 
 
+Alike = tuple[Node, ...]  # at least one, and all of the same size and kind
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """No, and what would be accepted instead."""
@@ -74,9 +77,15 @@ class Refuser:
         self.cluster, self.book, self.now = cluster, book, now
         self.partitions = {part.name: part for part in cluster.partitions}
         self.shares, _ = sound_shares(book.shares)
-        self.large: dict[tuple[PartitionName, Ask], tuple[Node, ...] | Refusal] = {}
+        self.large: dict[tuple[PartitionName, Ask], tuple[Alike, ...] | Refusal] = {}
+        self.alike = {part.name: alike_of(part, cluster) for part in cluster.partitions}
         self.for_ever = any(window.closes_at >= FOR_EVER for window in cluster.windows)
         self.gaps: dict[tuple[object, ...], Refusal | None] = {}
+
+    def turn_to(self, now: Instant) -> None:
+        """Go on at another time; what it found about times is forgotten."""
+        self.now = now
+        self.gaps.clear()
 
     def refusal(self, job: Job) -> Refusal | None:
         """Why the job can never run on this cluster, or nothing."""
@@ -91,14 +100,13 @@ class Refuser:
         key = (job.partition, job.ask)
         large = self.large.get(key)
         if large is None:
-            large = self.large[key] = _nodes(job, part, self.cluster)
+            large = self.large[key] = _nodes(job, self.alike[job.partition], self.cluster)
         if isinstance(large, Refusal):
             return replace(large, job=job.name)
         return self._shut_out(job, large)
 
     def _over_cap(self, job: Job) -> Refusal | None:
         """Whether the job alone is more than its user or one of its projects may hold."""
-        need = grown(job.ask, self.cluster)
         caps = [self.book.user_cap] if job.queue is Queue.INTERACTIVE else []
         name = job.project
         for _ in range(DEPTH_MAX):
@@ -108,9 +116,11 @@ class Refuser:
             if share.borrow is not None:
                 caps.append(share.guarantee + share.borrow)
             name = share.parent
-        for cap in caps:
-            if cap is None:
-                continue
+        bounds = [cap for cap in caps if cap is not None]
+        if not bounds:
+            return None
+        need = grown(job.ask, self.cluster)
+        for cap in bounds:
             for asked, most in zip(need.as_tuple(), cap.as_tuple(), strict=True):
                 # Nothing said of a part is no bound.
                 if most and asked * job.ask.nodes > most:
@@ -118,13 +128,14 @@ class Refuser:
                     return Refusal(job.name, Because.OVER_CAP, f"at most {shown_resources(cap)}", facts)
         return None
 
-    def _shut_out(self, job: Job, fit: tuple[Node, ...]) -> Refusal | None:
+    def _shut_out(self, job: Job, fit: tuple[Alike, ...]) -> Refusal | None:
         """Whether windows leave enough nodes a gap as long as the job, before it is of no use."""
         if not self.for_ever and job.latest_at is None and job.deadline_at is None:
             return None
         key = (job.partition, job.ask, job.project, job.limit_s, job.first_at, job.latest_at, job.deadline_at)
         if key not in self.gaps:
-            self.gaps[key] = _windows(job, fit, self.cluster, self.now)
+            nodes = tuple(node for nodes in fit for node in nodes)
+            self.gaps[key] = _windows(job, nodes, self.cluster, self.now)
         found = self.gaps[key]
         return found and replace(found, job=job.name)
 
@@ -168,24 +179,34 @@ def _times(job: Job, part: Partition, now: Instant) -> Refusal | None:
     return None
 
 
-def _nodes(job: Job, part: Partition, cluster: Cluster) -> tuple[Node, ...] | Refusal:
-    """The nodes that could hold their part of the job, if they are enough."""
+def alike_of(part: Partition, cluster: Cluster) -> tuple[Alike, ...]:
+    """The nodes of a partition, those that take the same jobs together."""
     members = set(part.nodes)
+    found: dict[tuple[object, ...], list[Node]] = {}
+    for node in cluster.nodes:
+        if node.name in members:
+            found.setdefault((node.size, node.gpu_kind, node.counted, node.traits), []).append(node)
+    return tuple(tuple(nodes) for nodes in found.values())
+
+
+def _nodes(job: Job, alike: tuple[Alike, ...], cluster: Cluster) -> tuple[Alike, ...] | Refusal:
+    """The nodes that could hold their part of the job, if they are enough."""
     need = grown(job.ask, cluster)
-    inside = [node for node in cluster.nodes if node.name in members]
-    suited = [node for node in inside if suits(job.ask, node)]
+    suited = [nodes for nodes in alike if suits(job.ask, nodes[0])]
     if not suited:
-        kinds = {node.gpu_kind for node in inside if node.gpu_kind}
-        traits = {f"{key}={value}" for node in inside for key, value in node.traits}
+        kinds = {nodes[0].gpu_kind for nodes in alike if nodes[0].gpu_kind}
+        traits = {f"{key}={value}" for nodes in alike for key, value in nodes[0].traits}
         accepted = ", ".join(sorted(kinds | traits)) or "no traits and no kind of GPU"
         return Refusal(job.name, Because.TOO_LARGE, accepted, (("nodes_that_suit", 0),))
-    large = tuple(node for node in suited if holds_ask(job.ask, need, node))
+    large = tuple(nodes for nodes in suited if holds_ask(job.ask, need, nodes[0]))
+    count = sum(len(nodes) for nodes in large)
     if not large:
         facts = (("asked", shown_resources(need)),)
-        return Refusal(job.name, Because.TOO_LARGE, _nearest_size(job.ask, need, suited), facts)
-    if len(large) < job.ask.nodes:
-        facts_of_nodes = (("asked", job.ask.nodes), ("fit", len(large)))
-        return Refusal(job.name, Because.TOO_MANY_NODES, f"at most {len(large)} nodes", facts_of_nodes)
+        firsts = [min(nodes, key=lambda node: node.name) for nodes in suited]
+        return Refusal(job.name, Because.TOO_LARGE, _nearest_size(job.ask, need, firsts), facts)
+    if count < job.ask.nodes:
+        facts_of_nodes = (("asked", job.ask.nodes), ("fit", count))
+        return Refusal(job.name, Because.TOO_MANY_NODES, f"at most {count} nodes", facts_of_nodes)
     return large
 
 

@@ -20,7 +20,7 @@ def running_decisions(sifted: Sifted, book: Book) -> Iterator[Decision[JobAction
         yield _lost(loss)
     for name in sifted.unsure:
         yield Decision(f"job:{name}", Reason(Because.NODE_UNSURE))
-    quiet = 0
+    quiet = sifted.quiet
     for one in sifted.running:
         if one.job.name in lost:
             continue

@@ -44,9 +44,12 @@ class Sifted:
     unsure: tuple[JobName, ...]
     units: tuple[Unit, ...]
     refusals: tuple[Refusal, ...]
-    flaws: tuple[Flaw, ...]
+    flaws_of_cluster: tuple[Flaw, ...]
+    flaws_of_shares: tuple[Flaw, ...]
+    flaws: tuple[Flaw, ...]  # these and all others
     used: tuple[Used, ...]
     back_s: int  # how far the clock went back
+    quiet: int = 0  # how many more run that nothing is to be done about
 
 
 def sift(world: World, book: Book, last_at: Instant) -> Sifted:
@@ -54,7 +57,8 @@ def sift(world: World, book: Book, last_at: Instant) -> Sifted:
     cluster, found = sound(world.cluster)
     flaws = list(found)
     used, bad_usage = sound_usage(world.used, now)
-    flaws += bad_usage + sound_shares(book.shares)[1]
+    bad_shares = sound_shares(book.shares)[1]
+    flaws += bad_usage + bad_shares
     running, losses, unsure = _running(world.running, cluster)
     flaws += [
         Flaw(
@@ -75,6 +79,8 @@ def sift(world: World, book: Book, last_at: Instant) -> Sifted:
         unsure=tuple(unsure),
         units=units,
         refusals=refusals,
+        flaws_of_cluster=found,
+        flaws_of_shares=tuple(bad_shares),
         flaws=tuple(flaws),
         used=tuple(used),
         back_s=now - world.now,

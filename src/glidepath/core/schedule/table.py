@@ -8,6 +8,7 @@ followed is the plan that a new table would make; a test compares them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from glidepath.core.schedule.placing import (
 )
 from glidepath.core.schedule.profile import Profile, comes_free, is_taken, profile_of
 from glidepath.core.schedule.refuse import grown, suits
+from glidepath.core.units import shown_resources
 
 # How long a job without a limit is planned for: beyond everything else.
 ENDLESS_S = 1 << 50
@@ -74,6 +76,9 @@ class Table:
         self.caps: dict[tuple[str, str], int] = {}
         self.groups: dict[tuple[str, ...], int] = {}
         self.shape_of: dict[ShapeKey, int] = {}
+        # The same to sort by: plain values are compared sooner.
+        self.shape_keys: list[tuple[object, ...]] = []
+        self.shape_words: list[str] = []  # what is asked for
         self.kind_of: dict[tuple[Any, ...], int] = {}
         self.capacity = self._capacity()
         nodes = len(cluster.nodes)
@@ -244,6 +249,10 @@ class Table:
         shapes.total[at] = self.layout.total(need, lead.ask.nodes)
         shapes.kind[at] = self._kind(row, pinned)
         self.shape_of[key] = at
+        asks = tuple(astuple(job.ask) for job in row)
+        self.shape_keys.append((asks, *key[1:4], pinned))
+        nodes = f" x {lead.ask.nodes} nodes" if lead.ask.nodes > 1 else ""
+        self.shape_words.append(f"{shown_resources(lead.ask.size)}{nodes}")
         self.shape_count += 1
         return at
 
@@ -375,7 +384,9 @@ class Table:
         found = []
         for place in range(base, base + int(self.shapes.nodes[self.work.shape[at]])):
             mask = int(self.work.devices[place])
-            devices = tuple(device for device in range(self.layout.devices) if mask >> device & 1)
+            devices = (
+                tuple(device for device in range(self.layout.devices) if mask >> device & 1) if mask else ()
+            )
             found.append(Place(self.cluster.nodes[int(self.work.place[place])].name, devices))
         return tuple(found)
 
@@ -387,7 +398,13 @@ class Table:
         for name, work in memory.passed:
             if name in self.row_of:
                 self.lore.passed[self.row_of[name]] = work
-        for promise in memory.promises:
+        self.recall_promises(memory.promises)
+
+    def recall_promises(self, promises: Iterable[Promise]) -> None:
+        """Only these count: one that was made before and is not among them is forgotten."""
+        count = len(self.rows)
+        self.work.at[:count][self.work.state[:count] == WAITS] = NEVER
+        for promise in promises:
             self.recall_promise(promise)
 
     def recall_promise(self, promise: Promise) -> None:
