@@ -337,7 +337,9 @@ class _Words:
         nodes = ", ".join(one_line(node) for node in one.nodes)
         if not one.runs:
             return f"kept: {nodes} for `{one_line(one.job)}`, {self.at(one.since)}"
-        ends = "has no limit" if one.until is None else f"ends {self.at(one.until)}"
+        overdue = one.until is not None and one.until <= self.told.now
+        verb = "should have ended" if overdue else "ends"
+        ends = "has no limit" if one.until is None else f"{verb} {self.at(one.until)}"
         return f"taken: {nodes} by `{one_line(one.job)}`, which {ends}"
 
     def _short(self, one: Short) -> str:
