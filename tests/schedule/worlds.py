@@ -9,9 +9,18 @@ from dataclasses import dataclass, field, replace
 
 from glidepath.core.quantity import Instant, NodeName, Owner, Resources
 from glidepath.core.schedule.acts import End, Refuse, Requeue, Shrink, Start
-from glidepath.core.schedule.cluster import Cluster, Node, Partition, PartitionName, ProjectName, Queue, Window
+from glidepath.core.schedule.cluster import (
+    Cluster,
+    Node,
+    Partition,
+    PartitionName,
+    ProjectName,
+    Queue,
+    Window,
+)
 from glidepath.core.schedule.decide import Schedule, decide
 from glidepath.core.schedule.job import Ask, Book, Ended, Job, JobName, Memory, Running, World
+from glidepath.core.schedule.order import Kind
 
 MINUTE = 60
 
@@ -61,11 +70,12 @@ def job(text: str, came: int = 0, **more: object) -> Job:
 
 @dataclass
 class Play:
-    """A world that goes on: jobs come, run as long as they are said to, and the scheduler decides each minute."""
+    """A world that goes on: jobs come, run as long as they are said to, and each minute is decided anew."""
 
     cluster: Cluster
     coming: list[Job]
     book: Book = field(default_factory=Book)
+    kind: int = Kind.ARRIVAL  # so that a drawing can be followed with a finger
     runs: dict[str, int] = field(default_factory=dict)  # how many minutes; others run to their limit
     paused: tuple[str, ...] = ()
     now: int = 0
@@ -96,7 +106,7 @@ class Play:
         self.ended = [Ended(one.job, self.now * MINUTE - one.started_at) for one in due]
         self.waiting += [one for one in self.coming if one.came_at <= self.now * MINUTE]
         self.coming = [one for one in self.coming if one.came_at > self.now * MINUTE]
-        made = decide(self.world(), self.book, self.memory)
+        made = decide(self.world(), self.book, self.memory, self.kind)
         self.memory, self.last = made.memory, made
         for promise in made.memory.promises:
             self.told.setdefault(promise.job, []).append(promise.at // MINUTE)
@@ -127,7 +137,7 @@ class Play:
             case Requeue(name):
                 back = [one.job for one in self.running if one.job.name == name]
                 self.running = [one for one in self.running if one.job.name != name]
-                self.waiting = back + self.waiting
+                self.waiting = sorted(back + self.waiting, key=lambda one: (one.came_at, one.name))
             case Shrink(name, places):
                 self.running = [
                     replace(one, places=places) if one.job.name == name else one for one in self.running

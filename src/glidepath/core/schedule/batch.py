@@ -22,7 +22,7 @@ from glidepath.core.schedule.table import Table, people
 _PARTS = (CPU, MEMORY, DISK, GPU)
 
 
-def ordered(table: Table, rows: Ints, now: Instant, kind: int, used: Sequence[Used]) -> Ints:
+def ordered(table: Table, rows: Ints, now: Instant, *, kind: int, used: Sequence[Used]) -> Ints:
     """Waiting batch rows, given in order of arrival, in the order in which they are looked at."""
     order = ranked(table.lore, rows, int(now), kind)
     if table.book.fair and len(order):

@@ -67,7 +67,7 @@ def lay(table: Table, view: View) -> Laid:
     promised = [
         row for at in waiting[0].tolist() for row in chain(table, at) if table.work.state[row] == KEPT
     ]
-    order = ordered(table, waiting[1], view.now, view.kind, view.used)
+    order = ordered(table, waiting[1], view.now, kind=view.kind, used=view.used)
     count, kept = one_pass(board, order, now, Way(table.book.keep, True))
     began += board.scratch.began[:count].tolist()
     laid = Laid(table, board, began, promised, board.scratch.kept[:kept].tolist(), order, waiting[0])

@@ -156,6 +156,8 @@ def _times(job: Job, part: Partition, now: Instant) -> Refusal | None:
         facts = (("limit", shown_duration(job.limit_s)),)
         return Refusal(job.name, Because.LIMIT_TOO_LONG, shown_duration(part.limit_s_max), facts)
     first = max(now, job.first_at or now)
+    if job.latest_at is not None and job.latest_at < now:
+        return Refusal(job.name, Because.TOO_LATE, f"a latest start of {first} or after")
     ends = None if job.limit_s is None else first + job.limit_s
     if job.latest_at is not None and job.latest_at < (job.first_at or job.latest_at):
         return Refusal(job.name, Because.NEVER_IN_TIME, f"a latest start of {first} or after")
