@@ -74,6 +74,8 @@ class Because(StrEnum):
     STARTS = "there is room for the job and it starts"
     PROMISED = "the job keeps its turn; room is kept for it from the promised start on"
     PROMISE_MOVED = "the world has changed and the promised start had to move"
+    PROMISE_KEPT = "the job started by the time that its user was told first"
+    PROMISE_BROKEN = "the job started later than its user was told first"
     ROOM_KEPT = "the job is blocked; room is kept for it at the earliest hole"
     NODES_TAKEN = "the nodes that fit are taken or kept for jobs before it"
     NODES_AWAY = "nodes that would fit are cordoned, unsure or lost, and the others do not suffice"

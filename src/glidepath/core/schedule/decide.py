@@ -7,7 +7,7 @@ and shape, and `explain` tells of a single one. The memory that comes out holds 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from glidepath.core.because import Because
 from glidepath.core.cycle import Decision, Fact, Plan, Reason
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.acts import JobAction, Refuse, Start
-from glidepath.core.schedule.compiled import NONE, Ints
+from glidepath.core.schedule.compiled import NEVER, NONE, Ints
 from glidepath.core.schedule.job import Book, Ended, Job, JobName, Lesson, Memory, Promise, World
 from glidepath.core.schedule.order import Kind
 from glidepath.core.schedule.placing import WAITS, capped
 from glidepath.core.schedule.plan import Laid, View, lay
+from glidepath.core.schedule.promise import scored, tallied
 from glidepath.core.schedule.runs import running_decisions
 from glidepath.core.schedule.sift import Sifted, sift
 from glidepath.core.schedule.stop import stops
@@ -80,6 +81,8 @@ def scheduled(table: Table, sifted: Sifted, memory: Memory, view: View) -> Sched
     if sifted.back_s:
         decisions.append(Decision("clock", Reason(Because.CLOCK_WENT_BACK, (("seconds", sifted.back_s),))))
     decisions += [Decision(f"job:{no.job}", no.reason, Refuse(no.job)) for no in sifted.refusals]
+    scores = scored(had, sifted.running)
+    decisions += [decision for decision, _ in scores]
     decisions += running_decisions(sifted, table.book)
     decisions += stops(laid, sifted)
     decisions += _starts(laid)
@@ -92,7 +95,9 @@ def scheduled(table: Table, sifted: Sifted, memory: Memory, view: View) -> Sched
     laid.lift()
     for row in began:
         table.pass_by(row)
-    after = memory_of(table, Memory(memory.cycle + 1, view.now, promises), set(began))
+    tally = tallied(memory.tally, (off_s for _, off_s in scores))
+    base = Memory(cycle=memory.cycle + 1, at=view.now, promises=promises, tally=tally)
+    after = memory_of(table, base, set(began))
     return Schedule(Plan(memory.cycle + 1, view.now, tuple(decisions), min(wake, WAKE_S_MAX)), after)
 
 
@@ -110,7 +115,7 @@ def memory_of(table: Table, memory: Memory, began: set[int]) -> Memory:
     passed = tuple(
         (table.rows[at][0].name, float(lore.passed[at])) for at in waiting.tolist() if at not in began
     )
-    return Memory(memory.cycle, memory.at, memory.promises, lessons, passed)
+    return replace(memory, lessons=lessons, passed=passed)
 
 
 def _until(job: Job, start: int) -> Instant | None:
@@ -153,6 +158,11 @@ def _promises(laid: Laid, had: Mapping[JobName, Promise], now: Instant) -> Itera
             else:
                 moved = before.moved + (at > max(before.at, now))
                 yield Promise(job.name, at, places, before.told_at, before.first, moved)
+    for name, before in had.items():
+        waits = laid.table.row_of.get(name)
+        if waits is not None and laid.table.work.state[waits] == WAITS:
+            # No start can be told while its nodes are away or its queue rests; what was told is not forgotten.
+            yield replace(before, at=Instant(NEVER), places=(), moved=before.moved + (before.at != NEVER))
 
 
 def _kept(laid: Laid, now: Instant) -> Iterator[Decision[JobAction]]:
