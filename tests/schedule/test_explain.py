@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.schedule.worlds import MINUTE, Play, cluster, job, node, picture, window
 
 from glidepath.core.because import Because
 from glidepath.core.cycle import Reason
@@ -18,7 +19,6 @@ from glidepath.core.schedule.instead import Instead
 from glidepath.core.schedule.job import Ask, Book, Job, JobName, Memory, Place, Promise, Running, Share, World
 from glidepath.core.schedule.shortage import Holder, Lack, Short
 from glidepath.core.schedule.starts import moves, starts_of
-from schedule.worlds import MINUTE, Play, cluster, job, node, picture, window
 
 SKY = ProjectName("sky")
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.schedule.worlds import MINUTE, Play, cluster, job, node, window
 
 from glidepath.core.because import Because
 from glidepath.core.cycle import Reason
@@ -16,7 +17,6 @@ from glidepath.core.schedule.decide import decide
 from glidepath.core.schedule.extend import PLANS_MAX, Extension, Impact, Trials, extended
 from glidepath.core.schedule.job import Book, Job, JobName, Memory, OnLoss, Place, Running, World
 from glidepath.core.schedule.starts import Move, starts_of
-from schedule.worlds import MINUTE, Play, cluster, job, node, window
 
 BOTH = cluster(node("n1"), node("n2"))
 ONE = cluster(node("n1"))
