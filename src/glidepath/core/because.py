@@ -67,6 +67,7 @@ class Because(StrEnum):
     BESIDE_CIRCLE = "jobs are beside each other in a circle"
     BESIDE_GONE = "the job that it belongs beside is not there"
     BESIDE_UNLIKE = "jobs on the same nodes must ask for as many nodes of one partition"
+    BESIDE_TOO_LARGE = "there could never be room for the job and those that start with it at once"
     BESIDE_REFUSED = "the job that it belongs beside is refused"
     NAMED_TWICE = "a job of this name is there already"
 
