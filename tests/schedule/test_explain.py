@@ -281,6 +281,11 @@ def test_what_would_start_now_instead(
     assert changes(world(where, BUSY, *waiting), name) == expected
 
 
+def test_where_its_partition_is_paused_another_one_may_be_open() -> None:
+    for paused, expected in (("partition:main", ["the partition `spare`"]), ("queue:batch", [])):
+        assert changes(world(two_parts("n3"), BUSY, job("W 1n 4c 20"), paused=(paused,)), "W") == expected
+
+
 def test_without_its_turn_it_would_wait_behind_the_others() -> None:
     seen = world(cluster(node("n1", 4)), [runs("R 1n 3c 10", "n1")], job("A 1n 2c 5 interactive"))
     behind = replace(seen, waiting=(*seen.waiting, job("B 1n 4c 5 interactive")))

@@ -137,7 +137,8 @@ def _waiting(world: World, book: Book, memory: Memory, seen: _Seen) -> Explanati
     reasons = tuple(_reasons(case, _Around(view, name, rows, before, sifted)))
     turned = any(reason.because is Because.NOT_ITS_TURN for reason in reasons)
     single = len(rows) == 1 and len(table.rows[row]) == 1
-    idle = any(reason.because in (Because.QUEUE_PAUSED, Because.NOT_YET) for reason in reasons)
+    # Another partition may be open where its own is paused; of a queue that rests nothing starts.
+    idle = f"queue:{case.job.queue.value}" in view.paused or table.work.first_at[row] > sifted.now
     tried = () if idle or not single else instead_of(case, Trials(world, book, memory, case.job))
     return Explanation(
         name,
