@@ -168,7 +168,7 @@ def _promises(laid: Laid, had: Mapping[JobName, Promise], now: Instant) -> Itera
     for name, before in had.items():
         waits = laid.table.row_of.get(name)
         if waits is not None and laid.table.work.state[waits] == WAITS:
-            # No start can be told while its nodes are away or its queue rests; what was told is not forgotten.
+            # While its nodes are away or its queue rests none can be told; what was told is not forgotten.
             yield replace(before, at=Instant(NEVER), places=(), moved=before.moved + (before.at != NEVER))
 
 
