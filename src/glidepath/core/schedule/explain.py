@@ -16,6 +16,8 @@ from glidepath.core.quantity import Instant, Owner
 from glidepath.core.schedule.cluster import PartitionName, ProjectName, Queue
 from glidepath.core.schedule.compiled import Ints
 from glidepath.core.schedule.decide import table_of, teach
+from glidepath.core.schedule.estimate import estimated
+from glidepath.core.schedule.eta import Range
 from glidepath.core.schedule.instead import Instead, Trials, instead_of
 from glidepath.core.schedule.job import Book, Job, JobName, Memory, Place, Promise, World
 from glidepath.core.schedule.placing import KEPT, capped, placed_now, release
@@ -80,6 +82,7 @@ class Explanation:
     shorts: tuple[Short, ...] = ()
     instead: tuple[Instead, ...] = ()
     near: str = ""  # the name that was probably meant
+    estimate: Range | None = None  # of a waiting one for which no room is kept
 
 
 def explained(world: World, book: Book, memory: Memory, name: JobName) -> Explanation:
@@ -152,6 +155,7 @@ def _waiting(world: World, book: Book, memory: Memory, seen: _Seen) -> Explanati
         holders=() if turned else holders(case),
         shorts=() if turned else shorts(case),
         instead=tried,
+        estimate=estimated(world, book, memory, name) if start_at is None and not idle else None,
     )
 
 
@@ -325,6 +329,10 @@ class _Words:
         if told.start_at is not None:
             sort = "promised" if turn is not None and turn.queue is Queue.INTERACTIVE else "room is kept"
             yield f"{sort}: {self.at(told.start_at)} on {self.places()}"
+        if told.estimate is not None:
+            low, likely, high = (shown_duration(round(end)) for end in told.estimate[:3])
+            sure = round(100 * told.estimate.confidence)
+            yield f"it will probably start in {likely}; {sure} of 100 such jobs within {low} to {high}"
         if told.promise is not None and told.promise.moved:
             yield f"first promised: {self.at(told.promise.first)}; moved {told.promise.moved} times since"
         yield from (f"it waits: {reason}" for reason in told.reasons)
