@@ -21,7 +21,8 @@ from glidepath.core.schedule.cluster import (
     ProjectName,
     Queue,
 )
-from glidepath.core.schedule.job import Ask, Book, Job, JobName, OnLoss, Share
+from glidepath.core.schedule.job import Ask, Book, Job, JobName, OnLoss, Share, Tally
+from glidepath.core.schedule.promise import medians
 
 TWO = cluster(node("n1"), node("n2"))
 THREE = cluster(node("n1"), node("n2"), node("n3"))
@@ -358,3 +359,19 @@ def test_cpu_jobs_leave_nodes_with_gpus_alone_while_they_can() -> None:
         g1 GG
         n1 AA
     """)
+
+
+def test_promises_are_scored_when_the_job_runs() -> None:
+    play = Play(TWO, [job("A 2n 5 interactive"), job("B 2n 3 interactive"), job("C 2n 2 interactive")])
+    play.runs = {"A": 2}
+    play.until(5)
+    assert play.memory.tally.off_s == (0, -3 * MINUTE)
+    away = tuple(replace(one, state=NodeState.CORDONED) for one in TWO.nodes)
+    play.cluster = replace(TWO, nodes=away)
+    play.until(12)
+    play.cluster = TWO
+    play.until(14)
+    # C was told the eighth minute and the nodes were away until the twelfth.
+    assert play.memory.tally == Tally(kept=2, broken=1, off_s=(0, -3 * MINUTE, 4 * MINUTE))
+    assert medians(play.memory.tally) == (3 * MINUTE, 4 * MINUTE)
+    assert reasons(play)["job:C"] is Because.PROMISE_BROKEN

@@ -118,6 +118,12 @@ def test_a_job_over_its_cap_is_refused_with_the_cap() -> None:
     assert ("accepted", "at most 1 CPU 1GiB") in reason.facts
 
 
+def test_of_a_cap_only_what_is_bounded_is_told() -> None:
+    book = Book(user_cap=Resources(1000, 0, 0, 1))
+    reason = told(world(job("bad 1n 2c 5 interactive")), book)["job:bad"]
+    assert ("accepted", "at most 1 CPU 1 GPU") in reason.facts
+
+
 def test_a_window_that_ends_before_it_starts_is_left_out() -> None:
     at = replace(PLAIN, windows=(Window("w", Instant(500), Instant(100)),))
     reason = told(world(at=at))["window:w"]

@@ -109,7 +109,8 @@ class Play:
         made = decide(self.world(), self.book, self.memory, self.kind)
         self.memory, self.last = made.memory, made
         for promise in made.memory.promises:
-            self.told.setdefault(promise.job, []).append(promise.at // MINUTE)
+            if promise.places:
+                self.told.setdefault(promise.job, []).append(promise.at // MINUTE)
         for action in made.plan.actions:
             self.act(action)
         self._draw()

@@ -67,6 +67,7 @@ class Because(StrEnum):
     BESIDE_CIRCLE = "jobs are beside each other in a circle"
     BESIDE_GONE = "the job that it belongs beside is not there"
     BESIDE_UNLIKE = "jobs on the same nodes must ask for as many nodes of one partition"
+    BESIDE_TOO_LARGE = "there could never be room for the job and those that start with it at once"
     BESIDE_REFUSED = "the job that it belongs beside is refused"
     NAMED_TWICE = "a job of this name is there already"
 
@@ -74,11 +75,16 @@ class Because(StrEnum):
     STARTS = "there is room for the job and it starts"
     PROMISED = "the job keeps its turn; room is kept for it from the promised start on"
     PROMISE_MOVED = "the world has changed and the promised start had to move"
+    PROMISE_KEPT = "the job started by the time that its user was told first"
+    PROMISE_BROKEN = "the job started later than its user was told first"
     ROOM_KEPT = "the job is blocked; room is kept for it at the earliest hole"
     NODES_TAKEN = "the nodes that fit are taken or kept for jobs before it"
     NODES_AWAY = "nodes that would fit are cordoned, unsure or lost, and the others do not suffice"
     CAPPED = "its user or project holds as much as it may"
     NOT_YET = "the job is not to start earlier"
+    NOT_ITS_TURN = "there is room for the job, and one before it in its line still waits"
+    WINDOW_IN_THE_WAY = "nodes are free, and a window closes them before the job would be over"
+    BESIDE_WAITS = "the job starts together with others, and there is no room for all of them"
     QUEUE_PAUSED = "the queue or the partition is paused by an operator"
     TOO_LATE = "the latest start of the job has passed"
 
@@ -90,6 +96,14 @@ class Because(StrEnum):
     NOTICE_GIVEN = "the job has no time limit and a window is near"
     WINDOW_OPENS = "the job has no time limit and its window opens now"
     STOPPED_FOR = "the job may be stopped, and a project within its guarantee needs the room"
+
+    # About a new time limit for a job that runs.
+    EXTENDED = "the job runs on with its new time limit"
+    EXTENSION_BREAKS_PROMISE = "with the new time limit a promised start would have to move"
+    EXTENSION_INTO_WINDOW = "with the new time limit the job would run into a window that closes its nodes"
+    EXTENSION_TOO_LONG = "the new time limit is longer than the partition allows"
+    EXTENSION_IN_VAIN = "the new time limit is the one that the job has, or would be over already"
+    NOT_RUNNING = "the job does not run"
 
     # About what the scheduler was told.
     NOT_SOUND = "what was told of this cannot be so; the plan is made without it"

@@ -7,7 +7,7 @@ and shape, and `explain` tells of a single one. The memory that comes out holds 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -16,12 +16,13 @@ from glidepath.core.because import Because
 from glidepath.core.cycle import Decision, Fact, Plan, Reason
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.acts import JobAction, Refuse, Start
-from glidepath.core.schedule.compiled import NONE, Ints
+from glidepath.core.schedule.compiled import NEVER, NONE, Ints
 from glidepath.core.schedule.job import Book, Ended, Job, JobName, Lesson, Memory, Promise, World
 from glidepath.core.schedule.later import Later
 from glidepath.core.schedule.order import Kind
 from glidepath.core.schedule.placing import WAITS, all_capped
 from glidepath.core.schedule.plan import Laid, View, lay
+from glidepath.core.schedule.promise import scored, tallied
 from glidepath.core.schedule.runs import running_decisions
 from glidepath.core.schedule.sift import Sifted, sift
 from glidepath.core.schedule.stop import stops
@@ -82,6 +83,8 @@ def scheduled(table: Table, sifted: Sifted, memory: Memory, view: View) -> Sched
     if sifted.back_s:
         decisions.append(Decision("clock", Reason(Because.CLOCK_WENT_BACK, (("seconds", sifted.back_s),))))
     decisions += [Decision(f"job:{no.job}", no.reason, Refuse(no.job)) for no in sifted.refusals]
+    scores = scored(had, sifted.running)
+    decisions += [decision for decision, _ in scores]
     decisions += running_decisions(sifted, table.book)
     decisions += stops(laid, sifted)
     decisions += _starts(laid)
@@ -96,7 +99,9 @@ def scheduled(table: Table, sifted: Sifted, memory: Memory, view: View) -> Sched
         table.pass_by(row)
     # Whoever begins is passed by nobody any more; if it does not begin after all it counts from here.
     table.lore.passed[began] = 0.0
-    after = memory_of(table, Memory(memory.cycle + 1, view.now, promises))
+    tally = tallied(memory.tally, (off_s for _, off_s in scores))
+    base = Memory(cycle=memory.cycle + 1, at=view.now, promises=promises, tally=tally)
+    after = memory_of(table, base)
     return Schedule(Plan(memory.cycle + 1, view.now, tuple(decisions), min(wake, WAKE_S_MAX)), after)
 
 
@@ -117,7 +122,7 @@ def memory_of(table: Table, memory: Memory) -> Memory:
         pairs = zip(waiting.tolist(), work.tolist(), strict=True)
         return tuple((rows[at][0].name, amount) for at, amount in pairs)
 
-    return Memory(memory.cycle, memory.at, memory.promises, Later(lessons), Later(passed))
+    return replace(memory, lessons=Later(lessons), passed=Later(passed))
 
 
 def _until(job: Job, start: int) -> Instant | None:
@@ -160,6 +165,11 @@ def _promises(laid: Laid, had: Mapping[JobName, Promise], now: Instant) -> Itera
             else:
                 moved = before.moved + (at > max(before.at, now))
                 yield Promise(job.name, at, places, before.told_at, before.first, moved)
+    for name, before in had.items():
+        waits = laid.table.row_of.get(name)
+        if waits is not None and laid.table.work.state[waits] == WAITS:
+            # While its nodes are away or its queue rests none can be told; what was told is not forgotten.
+            yield replace(before, at=Instant(NEVER), places=(), moved=before.moved + (before.at != NEVER))
 
 
 def _kept(laid: Laid, now: Instant) -> Iterator[Decision[JobAction]]:

@@ -106,7 +106,7 @@ class Known:
         self.waiting = world.waiting
         self.table.recall_promises(memory.promises)
         self._teach(world, over)
-        return self._sifted(world, now)
+        return self._sifted(world, now, {promise.job for promise in memory.promises})
 
     def _is_tied(self, job: Job) -> bool:
         return job.beside is not None or job.name in self.tied
@@ -187,13 +187,15 @@ class Known:
             else:
                 self.table.learn_from(one.job, one.run_s)
 
-    def _sifted(self, world: World, now: Instant) -> Sifted:
+    def _sifted(self, world: World, now: Instant, promised: set[JobName]) -> Sifted:
         """What `sift` would have found, of the running only those that something may be done about."""
         table = self.table
         count = len(table.rows)
         work = table.work
         late = (work.state[:count] == RUNS) & (work.at[:count] + work.span[:count] <= now)
         looked_at = self.watched | {table.rows[at][0].name for at in np.nonzero(late)[0].tolist()}
+        # Who was promised a start and runs now is scored.
+        looked_at |= promised & self.running.keys()
         running = tuple(one for one in world.running if one.job.name in looked_at) if looked_at else ()
         unsure: tuple[JobName, ...] = ()
         if self.unsure:

@@ -17,7 +17,7 @@ from glidepath.core.schedule.compiled import Floats, Ints
 # The grid: fifths of a doubling, from a second to two years.
 STEPS = 5
 CELLS = 26 * STEPS
-# With 24, another choice of what each is shown moved the share within three times by up to four points.
+# More of them depend less on what each is shown, and take longer; sixty on a month of jobs take seconds.
 TREES = 60
 # A tree is shown this share of the batches, and at each level this share of the columns: trees that saw the
 # same would err alike, and their mean would be no better than one of them.

@@ -119,11 +119,20 @@ class Promise:
     """A start that a user was told, and the room that is kept for it."""
 
     job: JobName
-    at: Instant  # as it stands
+    at: Instant  # as it stands; NEVER while none can be told
     places: tuple[Place, ...]
     told_at: Instant  # when the first one was made
     first: Instant  # what the first one said
     moved: int = 0  # how often it was moved to a later start
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How promises fared: how many were kept, how many broken, and by how much the last ones were off."""
+
+    kept: int = 0
+    broken: int = 0
+    off_s: tuple[int, ...] = ()  # start less the first promise, the latest last; below zero is early
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +151,7 @@ class Memory:
     promises: tuple[Promise, ...] = ()
     lessons: Sequence[Lesson] = ()  # by group
     passed: Sequence[tuple[JobName, float]] = ()  # work of later jobs that began before a job
+    tally: Tally = Tally()
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ class Refuser:
                 # Nothing said of a part is no bound.
                 if most and asked * job.ask.nodes > most:
                     facts = (("asked", shown_resources(need)), ("nodes", job.ask.nodes))
-                    return Refusal(job.name, Because.OVER_CAP, f"at most {shown_resources(cap)}", facts)
+                    return Refusal(job.name, Because.OVER_CAP, f"at most {_shown_cap(cap)}", facts)
         return None
 
     def _shut_out(self, job: Job, fit: tuple[Alike, ...]) -> Refusal | None:
@@ -138,6 +138,17 @@ class Refuser:
             self.gaps[key] = _windows(job, nodes, self.cluster, self.now)
         found = self.gaps[key]
         return found and replace(found, job=job.name)
+
+
+def _shown_cap(cap: Resources) -> str:
+    """Only what is bounded: `0MiB` would read as none at all."""
+    parts = [
+        (cap.cpu_milli, f"{shown_cpus(cap.cpu_milli)} CPU"),
+        (cap.memory_mib, shown_size(cap.memory_mib)),
+        (cap.disk_mib, f"{shown_size(cap.disk_mib)} disk"),
+        (cap.gpus, f"{cap.gpus} GPU"),
+    ]
+    return " ".join(shown for amount, shown in parts if amount)
 
 
 def _asks_nothing(job: Job) -> Refusal | None:

@@ -15,6 +15,7 @@ from glidepath.core.schedule.cluster import Cluster, Flaw, NodeState, sound
 from glidepath.core.schedule.fairshare import sound_shares, sound_usage
 from glidepath.core.schedule.job import Book, Job, JobName, Place, Running, Used, World
 from glidepath.core.schedule.refuse import Refusal, Refuser, circles
+from glidepath.core.schedule.together import Emptied
 
 Row = tuple[Job, ...]
 
@@ -125,17 +126,45 @@ def sift_jobs(
             refusals.append(no)
     joined = {name: job for name, job in jobs.items() if job.beside is not None}
     if joined:
-        refusals += _bad_pairs(jobs, joined, runs)
-        bad = {no.job for no in refusals}
-        jobs = {name: job for name, job in jobs.items() if name not in bad or name not in joined}
+        found = _bad_pairs(jobs, joined, runs, {})
+        large = _too_large(_units(_without(jobs, found), runs), refuser)
+        if large:
+            found = _bad_pairs(jobs, joined, runs, {**found, **large})
+        refusals += found.values()
+        jobs = _without(jobs, found)
     return _units(jobs, runs), tuple(refusals)
 
 
+def _without(jobs: Mapping[JobName, Job], bad: Mapping[JobName, Refusal]) -> dict[JobName, Job]:
+    return {name: job for name, job in jobs.items() if name not in bad}
+
+
+def _too_large(units: Iterable[Unit], refuser: Refuser) -> dict[JobName, Refusal]:
+    """Jobs for which there could never be room together with whom they are beside; alone, those may run."""
+    emptied = Emptied(refuser.cluster, refuser.book, refuser.now)
+    refusals = {}
+    for unit in units:
+        jobs = [job for row in unit.rows for job in row]
+        if len(jobs) > 1 and not emptied.holds(unit.rows, unit.pinned):
+            names = {job.name for job in jobs}
+            for job in jobs:
+                if job.beside in names:
+                    others = ", ".join(sorted(names - {job.name}))
+                    accepted = "smaller jobs, or jobs that need not start together"
+                    refusals[job.name] = Refusal(
+                        job.name, Because.BESIDE_TOO_LARGE, accepted, (("beside", others),)
+                    )
+    return refusals
+
+
 def _bad_pairs(
-    jobs: Mapping[JobName, Job], joined: Mapping[JobName, Job], runs: Mapping[JobName, Running]
-) -> list[Refusal]:
+    jobs: Mapping[JobName, Job],
+    joined: Mapping[JobName, Job],
+    runs: Mapping[JobName, Running],
+    known: Mapping[JobName, Refusal],
+) -> dict[JobName, Refusal]:
     """Jobs that cannot be beside whom they name; whoever hangs on such a one goes with it."""
-    refusals: dict[JobName, Refusal] = {}
+    refusals: dict[JobName, Refusal] = dict(known)
     for name in sorted(circles(jobs)):
         refusals[name] = Refusal(name, Because.BESIDE_CIRCLE, "a job that is beside none of them")
     for _ in range(len(joined) + 1):
@@ -145,7 +174,7 @@ def _bad_pairs(
                 refusals[job.name] = no
         if len(refusals) == found:
             break
-    return list(refusals.values())
+    return refusals
 
 
 def _bad_pair(
