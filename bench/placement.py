@@ -32,7 +32,7 @@ from glidepath.core.schedule.job import Book, Ended, Job, Memory, Running, World
 
 NODES, WAITING, CANDIDATES = 5_000, 50_000, 40_000
 FULL_S_MAX, AGAIN_S_MAX = 5.0, 0.050
-ROUNDS, COMPARED_EVERY = 120, 20
+ROUNDS, COMPARED_EVERY = 120, 40
 KEEPS = (1, 10)
 GROWTH = (6_250, 12_500, 25_000, 50_000, 100_000)
 GROWTH_ROUNDS = 15
@@ -95,12 +95,20 @@ class Rounds:
 
     def play(self, rounds: int) -> None:
         for _ in range(rounds):
-            self.number, self.now = self.number + 1, self.now + 1
-            over = self.running.pop(self.number * 37 % len(self.running))
-            self.ended = (Ended(over.job, self.now - over.started_at),)
+            self.number += 1
+            over = self.running.pop(self.next_out())
+            self.ended = (Ended(over.job, max(1, self.now - over.started_at)),)
             like = self.waiting[self.number * 13 % len(self.waiting)]
             self.waiting.append(renamed(like, f"x{self.number}", self.now))
             self.took.append(self.plan())
+
+    def next_out(self) -> int:
+        """By turns any job ends early, and the next one that reaches its limit does so then."""
+        if self.number % 2:
+            return self.number * 37 % len(self.running)
+        ends = [one.started_at + (one.job.limit_s or 0) for one in self.running]
+        self.now = max(self.now, min(ends))
+        return ends.index(min(ends))
 
     def p95_s(self, clock: str = "cpu_s") -> float:
         found = sorted(getattr(took, clock) for took in self.took)

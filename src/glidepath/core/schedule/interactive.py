@@ -114,9 +114,9 @@ def _moved(board: Board, lines: Lines, job: int, now: int) -> int:
     """Begin, or keep room at the earliest hole from its floor on; when that is, NEVER where there is none."""
     work = board.work
     start = max(now, lines.floor[lines.line[job]])
-    had = NEVER
+    had = NONE
     if work.state[job] == KEPT:
-        had = work.at[job]
+        had = work.place[work.base[job]]
         release(board, job)
         _look_again(board, lines, job)
     ready = start == now and work.first_at[job] <= now
@@ -128,7 +128,7 @@ def _moved(board: Board, lines: Lines, job: int, now: int) -> int:
     alone = board.shapes.nodes[shape] == 1 and work.base[job + 1] - work.base[job] == 1
     if alone and work.first_at[job] <= start:
         _turn_to(board, lines, start)
-        when = _soonest(board, lines, job, had if had >= start else NEVER)
+        when = _soonest(board, lines, job, had)
     else:
         when = placed_later(board, job, start)
     work.at[job] = NEVER
@@ -140,12 +140,17 @@ def _moved(board: Board, lines: Lines, job: int, now: int) -> int:
 
 @apart
 def _soonest(board: Board, lines: Lines, job: int, had: int) -> int:
-    """The same as `placed_later` for a job on one node; at `had`, if it is not NEVER, there is a hole."""
+    """The same as `placed_later` for a job on one node; `had` is the node that it was promised, or NONE.
+
+    There it nearly always still has a hole, and nodes without any until then need no look.
+    """
     profile, shapes, work = board.profile, board.shapes, board.work
     shape = work.shape[job]
     kind, need = shapes.kind[shape], shapes.need[shape]
     start, span = lines.at[0], work.span[job]
-    best, before = NONE, had + 1 if had != NEVER else NEVER
+    best, before = NONE, NEVER
+    if had != NONE:
+        before = min(NEVER, earliest(profile, had, need, (start, span)) + 1)
     for node in shapes.order[kind]:
         if not shapes.allowed[kind, node]:
             continue

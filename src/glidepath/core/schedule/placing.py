@@ -280,13 +280,15 @@ def placed_later(board: Board, job: int, now: int) -> int:
     start = _uncapped_at(board, job, max(now, work.first_at[job]))
     if wanted > nodes or start == NEVER:
         return NEVER
+    for node in range(nodes):
+        scratch.when[node] = -NEVER if shapes.allowed[kind, node] else NEVER
     for _ in range(len(profile.when) + 2):
         there = 0
         for node in range(nodes):
-            scratch.when[node] = NEVER
-            if shapes.allowed[kind, node]:
+            # The first hole of a node that is not before the start is the first one from there on, too.
+            if scratch.when[node] < start:
                 scratch.when[node] = earliest(profile, node, need, (start, span))
-                there += scratch.when[node] == start
+            there += scratch.when[node] == start
         if there >= wanted:
             _take(board, job, start)
             return int(start)
