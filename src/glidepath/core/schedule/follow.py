@@ -80,7 +80,7 @@ class Known:
         self.watched = {name for name, one in self.running.items() if self._is_watched(one)}
         self.unsure = set(sifted.unsure)
         whole = len(sifted.running) == len(world.running) == len(self.running)
-        as_seen = whole and all(a is b for a, b in zip(sifted.running, world.running, strict=True))
+        as_seen = whole and all(self.running[one.job.name] is one for one in sifted.running)
         twice = len({job.name for job in world.waiting} | self.running.keys()) < len(world.waiting) + len(
             self.running
         )
@@ -196,7 +196,7 @@ class Known:
         looked_at = self.watched | {table.rows[at][0].name for at in np.nonzero(late)[0].tolist()}
         # Who was promised a start and runs now is scored.
         looked_at |= promised & self.running.keys()
-        running = tuple(one for one in world.running if one.job.name in looked_at) if looked_at else ()
+        running = tuple(self.running[name] for name in sorted(looked_at))
         unsure: tuple[JobName, ...] = ()
         if self.unsure:
             unsure = tuple(one.job.name for one in world.running if one.job.name in self.unsure)

@@ -75,7 +75,7 @@ def sift(world: World, book: Book, last_at: Instant) -> Sifted:
     return Sifted(
         now=now,
         cluster=cluster,
-        running=tuple(running),
+        running=tuple(sorted(running, key=lambda one: one.job.name)),
         losses=tuple(losses),
         unsure=tuple(unsure),
         units=units,

@@ -67,7 +67,8 @@ class Table:
         self.cluster, self.book, self.now = cluster, book, now
         self.shares, _ = sound_shares(book.shares)
         self.layout: Layout = layout_of(cluster)
-        self.node_at = {node.name: at for at, node in enumerate(cluster.nodes)}
+        self.names = [node.name for node in cluster.nodes]
+        self.node_at = {name: at for at, name in enumerate(self.names)}
         self.members = {part.name: set(part.nodes) for part in cluster.partitions}
         self.longest = {part.name: part.limit_s_max for part in cluster.partitions}
         self.rows: list[Row] = []
@@ -381,14 +382,15 @@ class Table:
     def places(self, at: int) -> tuple[Place, ...]:
         """The nodes of a row as values."""
         base = int(self.work.base[at])
-        found = []
-        for place in range(base, base + int(self.shapes.nodes[self.work.shape[at]])):
-            mask = int(self.work.devices[place])
-            devices = (
-                tuple(device for device in range(self.layout.devices) if mask >> device & 1) if mask else ()
-            )
-            found.append(Place(self.cluster.nodes[int(self.work.place[place])].name, devices))
-        return tuple(found)
+        end = base + int(self.shapes.nodes[self.work.shape[at]])
+        names = [self.names[node] for node in self.work.place[base:end].tolist()]
+        if not self.shapes.need[self.work.shape[at], -2]:
+            return tuple([Place(name) for name in names])
+        masks = self.work.devices[base:end].tolist()
+        return tuple(
+            Place(name, tuple(device for device in range(self.layout.devices) if mask >> device & 1))
+            for name, mask in zip(names, masks, strict=True)
+        )
 
     def recall(self, memory: Memory) -> None:
         """What was learnt and promised before."""
