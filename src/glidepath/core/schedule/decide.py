@@ -17,7 +17,7 @@ from glidepath.core.cycle import Decision, Fact, Plan, Reason
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.acts import JobAction, Refuse, Start
 from glidepath.core.schedule.compiled import NEVER, NONE, Ints
-from glidepath.core.schedule.job import Book, Ended, Job, JobName, Lesson, Memory, Promise, World
+from glidepath.core.schedule.job import Book, Ended, Job, JobName, Lesson, Memory, Place, Promise, World
 from glidepath.core.schedule.later import Later
 from glidepath.core.schedule.order import Kind
 from glidepath.core.schedule.placing import WAITS, all_capped
@@ -89,7 +89,7 @@ def scheduled(table: Table, sifted: Sifted, memory: Memory, view: View) -> Sched
     decisions += stops(laid, sifted)
     decisions += _starts(laid)
     decisions += _promised(laid, had, view.now)
-    decisions += _kept(laid, view.now)
+    decisions += _kept(laid)
     decisions += _left(laid, view)
     promises = tuple(_promises(laid, had, view.now))
     wake = min([at - view.now for at in laid.starts.values() if at > view.now], default=WAKE_S_MAX)
@@ -132,25 +132,34 @@ def _until(job: Job, start: int) -> Instant | None:
 def _starts(laid: Laid) -> Iterator[Decision[JobAction]]:
     for row in laid.began:
         places = laid.places(row)
-        nodes = ",".join(place.node for place in places)
         for job in laid.table.rows[row]:
-            facts: tuple[Fact, ...] = (("queue", job.queue.value), ("nodes", nodes))
+            facts: tuple[Fact, ...] = (("queue", job.queue.value), ("nodes", _nodes(places)))
             start = Start(job.name, places, _until(job, laid.starts[row]))
             yield Decision(f"job:{job.name}", Reason(Because.STARTS, facts), start)
 
 
 def _promised(laid: Laid, had: Mapping[JobName, Promise], now: Instant) -> Iterator[Decision[JobAction]]:
     for row in laid.promised:
-        at = laid.starts[row]
-        nodes = ",".join(place.node for place in laid.places(row))
+        at, places = laid.starts[row], laid.places(row)
         for job in laid.table.rows[row]:
             before = had.get(job.name)
-            facts: tuple[Fact, ...] = (("at", at), ("in", shown_duration(at - now)), ("nodes", nodes))
+            facts: tuple[Fact, ...]
             if before is not None and at > max(before.at, now):
                 later = ("later_by", shown_duration(at - before.at))
-                yield Decision(f"job:{job.name}", Reason(Because.PROMISE_MOVED, (*facts, later)))
-            else:
-                yield Decision(f"job:{job.name}", Reason(Because.PROMISED, facts))
+                facts = (("at", at), ("nodes", _nodes(places)), later)
+                yield Decision(f"job:{job.name}", Reason(Because.PROMISE_MOVED, facts))
+                continue
+            same = (at, places)
+            told = laid.table.told.get(job.name)
+            if told is None or told[0] != same:
+                facts = (("at", at), ("nodes", _nodes(places)))
+                told = (same, Decision(f"job:{job.name}", Reason(Because.PROMISED, facts)))
+                laid.table.told[job.name] = told
+            yield told[1]
+
+
+def _nodes(places: tuple[Place, ...]) -> str:
+    return ",".join(place.node for place in places)
 
 
 def _promises(laid: Laid, had: Mapping[JobName, Promise], now: Instant) -> Iterator[Promise]:
@@ -162,6 +171,8 @@ def _promises(laid: Laid, had: Mapping[JobName, Promise], now: Instant) -> Itera
             before = had.get(job.name)
             if before is None:
                 yield Promise(job.name, at, places, now, at)
+            elif before.at == at and before.places == places:
+                yield before
             else:
                 moved = before.moved + (at > max(before.at, now))
                 yield Promise(job.name, at, places, before.told_at, before.first, moved)
@@ -172,11 +183,9 @@ def _promises(laid: Laid, had: Mapping[JobName, Promise], now: Instant) -> Itera
             yield replace(before, at=Instant(NEVER), places=(), moved=before.moved + (before.at != NEVER))
 
 
-def _kept(laid: Laid, now: Instant) -> Iterator[Decision[JobAction]]:
+def _kept(laid: Laid) -> Iterator[Decision[JobAction]]:
     for row in laid.kept:
-        at = laid.starts[row]
-        nodes = ",".join(place.node for place in laid.places(row))
-        facts: tuple[Fact, ...] = (("at", at), ("in", shown_duration(at - now)), ("nodes", nodes))
+        facts: tuple[Fact, ...] = (("at", laid.starts[row]), ("nodes", _nodes(laid.places(row))))
         for job in laid.table.rows[row]:
             yield Decision(f"job:{job.name}", Reason(Because.ROOM_KEPT, facts))
 
@@ -199,8 +208,12 @@ def _left(laid: Laid, view: View) -> Iterator[Decision[JobAction]]:
     found = zip(*columns, strict=True)
     # By what is asked for, as shapes are numbered in the order in which a table came to know them.
     for queue, line, of, code, number in sorted(found, key=lambda one: (*one[:2], keys[one[2]], one[3])):
-        about = f"queue:{QUEUES[queue]}/{names[line]} {table.shape_words[of]}"
-        yield Decision(about, Reason(LEFT[code], (("waiting", number),)))
+        told = table.told.get((queue, line, of, code))
+        if told is None or told[0] != number:
+            about = f"queue:{QUEUES[queue]}/{names[line]} {table.shape_words[of]}"
+            told = (number, Decision(about, Reason(LEFT[code], (("waiting", number),))))
+            table.told[queue, line, of, code] = told
+        yield told[1]
 
 
 LEFT = (Because.NODES_TAKEN, Because.QUEUE_PAUSED, Because.NOT_YET, Because.CAPPED, Because.NODES_AWAY)

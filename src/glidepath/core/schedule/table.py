@@ -67,6 +67,9 @@ class Table:
         self.cluster, self.book, self.now = cluster, book, now
         self.shares, _ = sound_shares(book.shares)
         self.layout: Layout = layout_of(cluster)
+        self._places: dict[int, tuple[bytes, tuple[Place, ...]]] = {}
+        # Decisions of the plan before, which mostly are those of the next one; see `decide`.
+        self.told: dict[Any, Any] = {}
         self.names = [node.name for node in cluster.nodes]
         self.node_at = {name: at for at, name in enumerate(self.names)}
         self.members = {part.name: set(part.nodes) for part in cluster.partitions}
@@ -383,13 +386,19 @@ class Table:
         """The nodes of a row as values."""
         base = int(self.work.base[at])
         end = base + int(self.shapes.nodes[self.work.shape[at]])
-        names = [self.names[node] for node in self.work.place[base:end].tolist()]
-        if not self.shapes.need[self.work.shape[at], -2]:
-            return tuple([Place(name) for name in names])
-        masks = self.work.devices[base:end].tolist()
+        where, devices = self.work.place[base:end], self.work.devices[base:end]
+        key = where.tobytes() + devices.tobytes()
+        known = self._places.get(at)
+        # Mostly a row is where it was in the plan before, and values of its places are there already.
+        if known is None or known[0] != key:
+            known = self._places[at] = (key, self._places_of(where.tolist(), devices.tolist()))
+        return known[1]
+
+    def _places_of(self, nodes: list[int], masks: list[int]) -> tuple[Place, ...]:
+        count = range(self.layout.devices)
         return tuple(
-            Place(name, tuple(device for device in range(self.layout.devices) if mask >> device & 1))
-            for name, mask in zip(names, masks, strict=True)
+            Place(self.names[node], tuple(device for device in count if mask >> device & 1) if mask else ())
+            for node, mask in zip(nodes, masks, strict=True)
         )
 
     def recall(self, memory: Memory) -> None:
