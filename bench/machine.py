@@ -31,3 +31,9 @@ def _cpu() -> str:
         return platform.machine()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+def status_kib(name: str) -> int:
+    """A line of what the kernel says of this program's memory: `VmRSS`, or `VmHWM` for the peak."""
+    rows = Path("/proc/self/status").read_text().splitlines()
+    return next(int(row.split()[1]) for row in rows if row.startswith(f"{name}:"))

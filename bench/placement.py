@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from bench.machine import header
+from bench.machine import header, status_kib
 from bench.placement_worlds import NOW, cluster_of, jobs_of, loaded, pods_of, renamed, world_of
 from bench.rerun import told
 from glidepath.core.quantity import Instant
@@ -193,15 +193,10 @@ def peak_of(jobs: int) -> int:
     cluster = cluster_of(500)
     rounds = Rounds(cluster, Book(), loaded(cluster, jobs_of(4_000, 5, prefix="r")), jobs_of(jobs))
     Path("/proc/self/clear_refs").write_text("5")  # The peak so far was that of the compiler.
-    before = _status_kib("VmRSS")
+    before = status_kib("VmRSS")
     rounds.plan()
     rounds.play(1)
-    return 1024 * (_status_kib("VmHWM") - before)
-
-
-def _status_kib(name: str) -> int:
-    rows = Path("/proc/self/status").read_text().splitlines()
-    return next(int(row.split()[1]) for row in rows if row.startswith(f"{name}:"))
+    return 1024 * (status_kib("VmHWM") - before)
 
 
 def main(words: list[str]) -> int:

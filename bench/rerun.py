@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.machine import header
+from bench.machine import header, status_kib
 from glidepath.sim.rerun.rules import Score, played, score
 from glidepath.sim.rerun.trace import Trace, trace_of
 from glidepath.sim.rerun.windows import FIRSTS, JOBS
@@ -201,14 +201,9 @@ def peak_of(rule: str, jobs: int) -> int:
     trace = Trace(none, spans, spans, 1 + none, np.arange(jobs, dtype=np.int64) % 40)
     played(trace.part(0, WARM_JOBS), 128, rule)
     Path("/proc/self/clear_refs").write_text("5")  # The peak so far was that of the compiler.
-    before = _status_kib("VmRSS")
+    before = status_kib("VmRSS")
     played(trace, 128, rule)
-    return 1024 * (_status_kib("VmHWM") - before)
-
-
-def _status_kib(name: str) -> int:
-    rows = Path("/proc/self/status").read_text().splitlines()
-    return next(int(row.split()[1]) for row in rows if row.startswith(f"{name}:"))
+    return 1024 * (status_kib("VmHWM") - before)
 
 
 def main(words: list[str]) -> int:
