@@ -1,10 +1,10 @@
 """Start-time estimates on the waits of a real cluster: how near they are, and how well their ranges hold.
 
-The last 30 % of the days are told day by day. Each day's trees are grown anew from the jobs that had started
-by then, and ranges are stretched by what the ranges told before missed. Beside it: one range for all, and the
-median of the same limit and size. "By noon" learns from all that had started when the job was asked about;
-"by submission" only from what had started when it was submitted. Read from
-`../shared/traces`, or from the folder GLIDEPATH_TRACES names.
+The last 30 % of the days are told. The targets are judged on trees grown once, from the jobs that had started
+before those days, with ranges stretched by what the ranges told before missed. Shown beside it: one range for
+all, the median of the same limit and size, and trees grown anew each day. "By noon" those learn from all that
+had started when the job was asked about; "by submission" only from what had started when it was submitted.
+Read from `../shared/traces`, or from the folder GLIDEPATH_TRACES names.
 """
 
 from __future__ import annotations
@@ -21,16 +21,25 @@ from bench.machine import header
 from bench.rerun import FOLDER
 from glidepath.core.schedule.eta import Calibration
 from glidepath.sim.rerun.graham import split_of, waits_of
-from glidepath.sim.rerun.telling import TEST_SHARE, constant, grouped, told_as_submitted, told_by_day
+from glidepath.sim.rerun.telling import (
+    TEST_SHARE,
+    constant,
+    grouped,
+    told_as_submitted,
+    told_by_day,
+    told_once,
+)
 
 GRAHAM = "mila-slurm-graham-2021-0506-waits.csv.gz"
 NARVAL = "mila-narval_true_start_time_vs_slurm_estimate.csv.gz"
 WAYS = (
     ("one range for all", constant),
     ("limit and size", grouped),
+    ("ours, grown once at the split", told_once),
     ("ours, by what started by noon", told_by_day),
     ("ours, by what started by submission", told_as_submitted),
 )
+JUDGED = told_once
 WITHIN_2_MIN, WITHIN_3_MIN, INSIDE_MIN, INSIDE_MAX, WIDTH_MAX = 0.45, 0.62, 0.75, 0.85, 0.7
 
 
@@ -63,7 +72,7 @@ def main(_words: list[str]) -> int:
     split = split_of(waits, TEST_SHARE)
     print(f"{len(waits.wait_s):,} jobs read in {time.process_time() - began:.0f} s of processor time")
     print(f"{'':36}within 2   within 3   inside 80 %   width of constant's   seconds")
-    width, met = 0.0, True
+    width, met = 0.0, False
     for name, tell in WAYS:
         began = time.process_time()
         found = tell(waits, split)
@@ -71,8 +80,9 @@ def main(_words: list[str]) -> int:
         width = width or found.width
         verdict = ""
         if name.startswith("ours"):
-            met = holds(found, width) and met
             verdict = "   met" if holds(found, width) else "   MISSED"
+        if tell is JUDGED:
+            met = holds(found, width)
         print(
             f"{name:<36}{found.within_2:>8.1%}{found.within_3:>11.1%}{found.inside:>14.1%}"
             f"{found.width / width:>22.2f}{took_s:>10.1f}{verdict}",
@@ -82,7 +92,7 @@ def main(_words: list[str]) -> int:
             early, late = found.early_s / 3600, found.late_s / 3600
             print(f"  {found.told:,} told; median of the early {early:.1f} h, of the late {late:.1f} h")
     narval()
-    print("targets met" if met else "targets MISSED")
+    print(f"grown once at the split: targets {'met' if met else 'MISSED'}")
     return 0 if met else 1
 
 

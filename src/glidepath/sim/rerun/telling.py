@@ -1,7 +1,8 @@
-"""Start-time estimates told day by day on waits of the past, and the plain ways beside them.
+"""Start-time estimates told on waits of the past, learnt once or day by day, and the plain ways beside them.
 
-Waits come in, with the moment from which on they are told; how well what was told held goes out. On each day
-only jobs that had started by then are known, of their waits as of what was told of them.
+Waits come in, with the moment from which on they are told; how well what was told held goes out. Learnt once,
+only jobs that had started before that moment are known; day by day, those that had started by the day. So it
+is with what was told of them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,28 @@ from glidepath.sim.rerun.graham import DAY_S, Waits
 TEST_SHARE = 0.3
 # Days before the test that are told as well, so that it is known by then how ranges hold.
 WARM_DAYS = 5
+
+
+def told_once(waits: Waits, split: float) -> Calibration:
+    return calibration(tellings_once(waits, split))
+
+
+def tellings_once(waits: Waits, split: float) -> Told:
+    """With trees grown once, at the split, and the stretch known by then.
+
+    How ranges hold is known from the days before, told in the same way: by trees grown once, before them.
+    """
+    days = np.unique(waits.asked.at)
+    warm = float(days[max(0, int(np.searchsorted(days, split)) - WARM_DAYS)])
+    record = Told.nothing()
+    for begin, end in ((warm, split), (split, np.inf)):
+        stretched = stretch(record, now=begin)
+        jobs = np.flatnonzero((waits.asked.at >= begin) & (waits.asked.at < end))
+        asked = waits.asked.rows(jobs)
+        forest = learnt(waits.asked, waits.wait_s, now=begin)
+        found = ranges(forest, asked, stretched=stretched)
+        record = record.plus(asked.at, found, waits.wait_s[jobs])
+    return Told(*(column[record.at >= split] for column in record))
 
 
 def told_by_day(waits: Waits, split: float) -> Calibration:
