@@ -133,6 +133,51 @@ def test_where_somebody_looks_the_rule_at_work_is_told(tmp_path: Path) -> None:
     assert "playing 4 jobs with easy, 1 of 1" in err.getvalue()
 
 
+NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,8000,8192,2,T4\nn2,4000,8192,0,\n"
+PODS = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,"
+    "scheduled_time\n"
+    "a,4000,1024,1,600,,BE,Succeeded,0,100,0\n"
+    "b,4000,1024,1,600,T4,BE,Succeeded,0,100,0\n"
+    "c,1000,1024,2,1000,T4,LS,Succeeded,10,60,10\n"
+    "d,4000,1024,0,0,,LS,Succeeded,20,60,20\n"
+    "e,4000,1024,0,0,,LS,Failed,20,60,\n"
+    "f,64000,1024,0,0,,LS,Succeeded,20,60,20\n"
+)
+
+
+def test_pods_are_placed_on_nodes_with_their_shares_of_gpus(cli: Cli, folder: Path) -> None:
+    (folder / "nodes.csv").write_text(NODES)
+    (folder / "pods.csv").write_text(PODS)
+    ran = cli("pods.csv", "--nodes", "nodes.csv", "--no-plot", "-o", "json")
+    assert ran.code == 0, ran.err
+    easy, steady = json.loads(ran.out)["items"]
+    # The third wants both GPUs whole and waits for the first two, which have a part of each.
+    assert (easy["jobs"], easy["wait_max_s"], easy["processors"]) == (4, 90, 12)
+    assert steady["wait_max_s"] == 90
+    assert "4 pods on 2 nodes, 12 CPUs, 1 never ran, 1 fit on no node" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("pods.csv --nodes no.csv", 4, "there is no file `no.csv`"),
+        ("pods.csv --nodes pods.csv", 2, "pods.csv:1: the columns are"),
+        ("small.swf --nodes nodes.csv", 2, "small.swf:1: the columns are"),
+        ("pods.csv --nodes nodes.csv --rule sjf", 2, "`--rule sjf`: on nodes there are easy and steady"),
+        ("pods.csv --nodes nodes.csv --processors 5", 2, "`--processors`: `--nodes` says what there is"),
+        ("pods.csv --nodes nodes.csv --first 9", 2, "`--first`: no more than 5 pods can be played"),
+        ("pods.csv --nodes nodes.csv --first 5", 2, "none of the jobs fits on any of the nodes"),
+    ],
+)
+def test_what_cannot_be_placed_is_said(cli: Cli, folder: Path, words: str, code: int, said: str) -> None:
+    (folder / "nodes.csv").write_text(NODES)
+    (folder / "pods.csv").write_text(PODS)
+    ran = cli(*words.split(), "--no-plot")
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+
+
 # How it says no
 
 

@@ -57,6 +57,8 @@ class SimRerun(SimVerb):
 
     LOG is a file in the Standard Workload Format, .swf or .swf.gz, for example of the Parallel Workloads
     Archive. All jobs come as they came then, to one empty machine, and ask for what they asked for then.
+    With `--nodes`, LOG is a list of pods and FILE one of nodes, both .csv or .csv.gz as in Alibaba's GPU
+    trace of 2023, and jobs are placed on these nodes with their CPUs, memory and shares of GPUs.
     """
 
     options: ClassVar[Options] = {
@@ -69,6 +71,11 @@ class SimRerun(SimVerb):
                 "fcfs, easy, conservative, sjf, f1, wfp3 or steady; may be repeated, ratios are to the first "
                 f"(default: {', '.join(RULES)})"
             ),
+        },
+        "nodes": {
+            "args": ("--nodes",),
+            "metavar": "FILE",
+            "help": "place the pods of LOG on these nodes (rules: easy and steady)",
         },
         "processors": {
             "args": ("--processors",),
@@ -114,15 +121,22 @@ class SimRerun(SimVerb):
         need(given["gantt_span"], "`--gantt-span`: show at least `1s`")
         self.check_plot()
         names = self.names()
+        if given["nodes"] is not None:
+            need(given["processors"] is None, "`--processors`: `--nodes` says what there is")
+            return self.told(*self.on_nodes(names))
         log = self.log()
         trace = self.part(log)
         processors = self.processors(log, trace)
-        reruns = self.reruns(trace, processors, names)
+        return self.told(trace, processors, self.reruns(trace, processors, names))
+
+    def told(self, trace: Trace, processors: int, reruns: list[Rerun]) -> int:
+        """The table and the picture."""
+        given = self.given
         items = tuple(item_of(each, reruns[0], given["log"], processors) for each in reruns)
         self.show(Answer("SimRerunList", items, COLUMNS))
         if len(reruns) > 1:
-            self.caller.say(f"ratios are to `{names[0]}`; of waits and slowdown less is better")
-        picture = file_name("sim-rerun", Path(given["log"]).name.split(".swf")[0])
+            self.caller.say(f"ratios are to `{reruns[0].rule}`; of waits and slowdown less is better")
+        picture = file_name("sim-rerun", Path(given["log"]).name.split(".swf")[0].split(".csv")[0])
         drew = self.draw(picture, lambda path: self.plotted(trace, processors, reruns, path))
         return Exit.DONE if drew else Exit.FAILED
 
@@ -154,11 +168,7 @@ class SimRerun(SimVerb):
         from glidepath.sim.swf import SwfError
 
         path = Path(self.given["log"])
-        try:
-            there = path.exists()
-        except (OSError, ValueError):
-            there = False
-        if not there:
+        if not self.there(path):
             raise Stop(f"there is no file `{one_line(str(path))}`", code=Exit.NOT_FOUND)
         self.progress("reading the log")
         try:
@@ -167,6 +177,45 @@ class SimRerun(SimVerb):
             raise Stop(str(error), code=Exit.USAGE) from None
         finally:
             self.progress("")
+
+    def on_nodes(self, names: list[str]) -> tuple[Trace, int, list[Rerun]]:
+        """Pods played on nodes; those that never ran, or could not run there, are left out and counted."""
+        from glidepath.sim.rerun.gputrace import GpuTraceError, cluster_of, pods_of
+        from glidepath.sim.rerun.placed import NODE_RULES, Timed, rerun_on
+
+        for name in names:
+            need(name in NODE_RULES, f"`--rule {name}`: on nodes there are {' and '.join(NODE_RULES)}")
+        for path in (self.given["log"], self.given["nodes"]):
+            if not self.there(Path(path)):
+                raise Stop(f"there is no file `{one_line(path)}`", code=Exit.NOT_FOUND)
+        try:
+            cluster, pods = cluster_of(Path(self.given["nodes"])), pods_of(Path(self.given["log"]))
+        except GpuTraceError as error:
+            raise Stop(str(error), code=Exit.USAGE) from None
+        first, count = self.given["first"], self.given["jobs"]
+        ran = [Timed(pod.job, max(1, pod.run_s)) for pod in pods if pod.run_s is not None]
+        need(first <= len(ran), f"`--first`: no more than {len(ran):,} pods can be played")
+        jobs = ran[first - 1 : None if count is None else first - 1 + count]
+        found = []
+        try:
+            for place, name in enumerate(names, start=1):
+                self.progress(f"placing {len(jobs):,} pods with {name}, {place} of {len(names)}")
+                found.append(rerun_on(cluster, jobs, name))
+        except ValueError as error:
+            raise Stop(str(error), code=Exit.USAGE) from None
+        finally:
+            self.progress("")
+        trace, processors, _ = found[0]
+        refused = len(jobs) - len(trace)
+        rest = f", {len(pods) - len(ran):,} never ran, {refused:,} fit on no node"
+        self.caller.say(f"{len(trace):,} pods on {len(cluster.nodes):,} nodes, {processors:,} CPUs{rest}")
+        return trace, processors, [rerun for _, _, rerun in found]
+
+    def there(self, path: Path) -> bool:
+        try:
+            return path.exists()
+        except (OSError, ValueError):
+            return False
 
     def part(self, log: Logged) -> Trace:
         """The jobs that were asked for."""

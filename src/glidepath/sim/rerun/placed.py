@@ -16,11 +16,12 @@ import numpy as np
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.acts import Refuse, Start
 from glidepath.core.schedule.cluster import Cluster
+from glidepath.core.schedule.compiled import Ints
 from glidepath.core.schedule.decide import Schedule, decide
 from glidepath.core.schedule.follow import Follower
 from glidepath.core.schedule.job import Book, Ended, Job, JobName, Memory, Place, Running, World
 from glidepath.core.schedule.order import Kind
-from glidepath.sim.rerun.rules import Score, score
+from glidepath.sim.rerun.rules import Rerun, Score, score
 from glidepath.sim.rerun.trace import Trace
 
 Planner = Callable[[World, Book, Memory], Schedule]
@@ -104,9 +105,32 @@ def from_values(kind: int = Kind.STEADY) -> Planner:
     return lambda world, book, memory: decide(world, book, memory, kind)
 
 
+# The rules of logs that the product's own decisions can follow on nodes.
+NODE_RULES = {"easy": Kind.ARRIVAL, "steady": Kind.STEADY}
+
+
+def rerun_on(cluster: Cluster, jobs: Sequence[Timed], name: str) -> tuple[Trace, int, Rerun]:
+    """Jobs played on nodes with one rule: a log of those that started, how many CPUs there are, the score."""
+    began = placed(cluster, jobs, Book(), Follower(NODE_RULES[name]).schedule)
+    if not began:
+        raise ValueError("none of the jobs fits on any of the nodes")
+    trace, start = as_log(jobs, began)
+    processors = processors_of(cluster)
+    return trace, processors, Rerun(name, start, score(trace, start, processors))
+
+
+def processors_of(cluster: Cluster) -> int:
+    return max(1, sum(node.size.cpu_milli for node in cluster.nodes) // 1000)
+
+
 def score_of(cluster: Cluster, jobs: Sequence[Timed], began: dict[JobName, Began]) -> Score:
     """As for logs, a job's size in processors being its CPUs on all of its nodes."""
-    rows = [one for one in jobs if one.job.name in began]
+    return score(*as_log(jobs, began), processors_of(cluster))
+
+
+def as_log(jobs: Sequence[Timed], began: dict[JobName, Began]) -> tuple[Trace, Ints]:
+    """Those that started, in order of arrival, and when."""
+    rows = sorted((one for one in jobs if one.job.name in began), key=lambda one: one.job.came_at)
     sizes = [max(1, one.job.ask.size.cpu_milli * one.job.ask.nodes // 1000) for one in rows]
     columns = (
         [one.job.came_at for one in rows],
@@ -116,5 +140,4 @@ def score_of(cluster: Cluster, jobs: Sequence[Timed], began: dict[JobName, Began
         [0] * len(rows),
     )
     trace = Trace(*(np.array(column, np.int64) for column in columns))
-    start = np.array([began[one.job.name].at for one in rows], np.int64)
-    return score(trace, start, max(1, sum(node.size.cpu_milli for node in cluster.nodes) // 1000))
+    return trace, np.array([began[one.job.name].at for one in rows], np.int64)
