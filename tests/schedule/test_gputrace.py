@@ -76,10 +76,11 @@ def test_other_columns_and_a_torn_file_are_told(tmp_path: Path) -> None:
         pods_of(torn)
 
 
-@pytest.mark.skipif(not PUBLIC, reason="the public traces are not here")
-def test_the_public_trace_is_read_whole() -> None:
-    cluster = cluster_of(FOLDER / "alibaba-gpu-v2023-openb_node_list_all_node.csv.gz")
-    pods = pods_of(FOLDER / "alibaba-gpu-v2023-openb_pod_list_default.csv.gz")
-    assert (len(cluster.nodes), sum(node.size.gpus for node in cluster.nodes)) == (1523, 6212)
-    assert (len(pods), sum(pod.job.ask.gpu_milli > 0 for pod in pods)) == (8152, 3078)
-    assert sum(pod.run_s is None for pod in pods) == 897
+if PUBLIC:
+
+    def test_the_public_trace_is_read_whole() -> None:
+        cluster = cluster_of(FOLDER / "alibaba-gpu-v2023-openb_node_list_all_node.csv.gz")
+        pods = pods_of(FOLDER / "alibaba-gpu-v2023-openb_pod_list_default.csv.gz")
+        assert (len(cluster.nodes), sum(node.size.gpus for node in cluster.nodes)) == (1523, 6212)
+        assert (len(pods), sum(pod.job.ask.gpu_milli > 0 for pod in pods)) == (8152, 3078)
+        assert sum(pod.run_s is None for pod in pods) == 897
