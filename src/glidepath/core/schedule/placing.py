@@ -211,7 +211,7 @@ def keep_again(board: Board, job: int) -> None:
     work.state[job] = KEPT
 
 
-@apart
+@lean
 def capped(board: Board, job: int, stay: tuple[int, int]) -> bool:
     """Whether a cap has no room for the job then."""
     shapes, work = board.shapes, board.work
@@ -244,7 +244,7 @@ def placed_now(board: Board, job: int, now: int) -> bool:
     return bool(at == end)
 
 
-@apart
+@lean
 def _uncapped_at(board: Board, job: int, start: int) -> int:
     """The first instant from which on every cap has room, or NEVER."""
     shapes, work = board.shapes, board.work
@@ -265,7 +265,7 @@ def _nth(values: Ints, place: int) -> int:
     return int(np.partition(values, place - 1)[place - 1])
 
 
-@apart
+@lean
 def placed_later(board: Board, job: int, now: int) -> int:
     """The earliest start by the plan, or NEVER; the nodes are in its places then.
 
@@ -377,7 +377,7 @@ def _began(board: Board, job: int, now: int) -> int:
     return count
 
 
-@apart
+@lean
 def _kept(board: Board, job: int, now: int) -> int:
     """Keep room for a blocked job and those beside it; for how many, nothing where there is never any."""
     work = board.work
