@@ -12,7 +12,7 @@ from tests.schedule.worlds import MINUTE, Play, cluster, job, node, window
 from glidepath.core.because import Because
 from glidepath.core.cycle import Reason
 from glidepath.core.quantity import Instant, NodeName
-from glidepath.core.schedule.cluster import Cluster, NodeState, ProjectName, Queue
+from glidepath.core.schedule.cluster import Cluster, NodeState, ProjectName, Queue, Window
 from glidepath.core.schedule.decide import decide
 from glidepath.core.schedule.extend import PLANS_MAX, Extension, Impact, Trials, extended
 from glidepath.core.schedule.job import Book, Job, JobName, Memory, OnLoss, Place, Running, World
@@ -146,8 +146,8 @@ def test_nobody_runs_into_a_window(forced: bool) -> None:
         (window(5, 10), True),  # over when the old limit is
     ],
 )
-def test_only_windows_that_close_its_nodes_for_it_count(closed: object, expected: bool) -> None:
-    where = Cluster(BOTH.nodes, BOTH.partitions, (closed,))  # type: ignore[arg-type]  # a window
+def test_only_windows_that_close_its_nodes_for_it_count(closed: Window, expected: bool) -> None:
+    where = Cluster(BOTH.nodes, BOTH.partitions, (closed,))
     seen = world(where, [runs("R 10", "n1", project=ProjectName("sky"))])
     assert asked(seen, wish("R", 20)).granted is expected
 

@@ -14,6 +14,7 @@ from tests.schedule.worlds import MINUTE, Play, ProjectName, cluster, job, node,
 
 from glidepath.core.because import Because
 from glidepath.core.quantity import Instant, Owner
+from glidepath.core.schedule.acts import Start
 from glidepath.core.schedule.cluster import Cluster, Queue
 from glidepath.core.schedule.decide import decide
 from glidepath.core.schedule.job import Book, Job, JobName, Memory, Running, Share, Used, World
@@ -183,8 +184,9 @@ def test_usage_comes_to_the_weights(weights: tuple[int, int]) -> None:
         memory = replace(plan.memory, passed=())
         jobs = {one.name: one for one in waiting}
         for action in plan.plan.actions:
+            assert isinstance(action, Start)
             one = jobs[action.job]
-            running.append(Running(one, now, action.places))  # type: ignore[union-attr]  # only starts here
+            running.append(Running(one, now, action.places))
             spent[one.project, str(one.owner)] += 120.0
     total = sum(spent.values())
     assert sum(spent[who] for who in people[:2]) / total == pytest.approx(weights[0] / sum(weights), abs=0.02)

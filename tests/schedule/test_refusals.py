@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.schedule.worlds import MINUTE, cluster, job, node, window
@@ -20,7 +21,7 @@ NODES = (node("n1", cpus=4), node("n2", cpus=2, gpus=1, gpu_kind="T4"))
 PLAIN = cluster(*NODES, limit_s_max=3600)
 
 
-def asking(**parts: object) -> Job:
+def asking(**parts: Any) -> Job:
     return replace(job("bad 5"), ask=replace(job("bad 5").ask, **parts))
 
 
@@ -32,8 +33,8 @@ def told(world: World, book: Book | None = None, memory: Memory | None = None) -
     return {decision.about: decision.reason for decision in made.plan.decisions}
 
 
-def world(*jobs: Job, at: Cluster = PLAIN, now: int = 0, **more: object) -> World:
-    return World(Instant(now), at, (*jobs, GOOD), **more)  # type: ignore[arg-type]  # whatever a test needs
+def world(*jobs: Job, at: Cluster = PLAIN, now: int = 0, **more: Any) -> World:
+    return World(Instant(now), at, (*jobs, GOOD), **more)
 
 
 @pytest.mark.parametrize(

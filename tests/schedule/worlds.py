@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from glidepath.core.quantity import Instant, NodeName, Owner, Resources
 from glidepath.core.schedule.acts import End, Refuse, Requeue, Shrink, Start
@@ -25,13 +26,13 @@ from glidepath.core.schedule.order import Kind
 MINUTE = 60
 
 
-def node(name: str, cpus: int = 1, gpus: int = 0, **more: object) -> Node:
+def node(name: str, cpus: int = 1, gpus: int = 0, **more: Any) -> Node:
     size = Resources(cpus * 1000, cpus * 1024, 0, gpus)
-    return Node(NodeName(name), size, **more)  # type: ignore[arg-type]  # whatever a test needs
+    return Node(NodeName(name), size, **more)
 
 
-def cluster(*nodes: Node, windows: tuple[Window, ...] = (), **more: object) -> Cluster:
-    part = Partition(PartitionName("main"), tuple(node.name for node in nodes), **more)  # type: ignore[arg-type]
+def cluster(*nodes: Node, windows: tuple[Window, ...] = (), **more: Any) -> Cluster:
+    part = Partition(PartitionName("main"), tuple(node.name for node in nodes), **more)
     return Cluster(nodes, (part,), windows)
 
 
@@ -41,7 +42,7 @@ def window(first: int, last: int, *names: str, projects: tuple[str, ...] = ()) -
     return Window(f"w{first}", opens, closes, tuple(NodeName(name) for name in names), circle)
 
 
-def job(text: str, came: int = 0, **more: object) -> Job:
+def job(text: str, came: int = 0, **more: Any) -> Job:
     """`A 2n 1c 3 batch`; the limit may be `-`."""
     name, *words = text.split()
     nodes, cpus, gpus, limit, queue = 1, 1, 0, None, Queue.BATCH
@@ -65,7 +66,7 @@ def job(text: str, came: int = 0, **more: object) -> Job:
         came_at=Instant(came * MINUTE),
         limit_s=limit,
     )
-    return replace(made, **more)  # type: ignore[arg-type]  # whatever a test needs
+    return replace(made, **more)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType
+from typing import NewType, TypeVar
 
 from glidepath.core.quantity import Instant, NodeName, Resources, Traits
 
@@ -88,6 +88,9 @@ class Flaw:
     accepted: str
 
 
+Named = TypeVar("Named", Node, Partition)
+
+
 def sound(cluster: Cluster) -> tuple[Cluster, tuple[Flaw, ...]]:
     """The cluster without what is wrong in it, and what that was."""
     found = tuple(flaws(cluster))
@@ -111,8 +114,8 @@ def sound(cluster: Cluster) -> tuple[Cluster, tuple[Flaw, ...]]:
     ), found
 
 
-def _first_named(things: tuple[Node, ...] | tuple[Partition, ...]) -> tuple:  # type: ignore[type-arg]  # of the same sort as what came in
-    seen: dict[str, Node | Partition] = {}
+def _first_named(things: tuple[Named, ...]) -> tuple[Named, ...]:
+    seen: dict[str, Named] = {}
     for thing in things:
         seen.setdefault(thing.name, thing)
     return tuple(seen.values())

@@ -175,7 +175,7 @@ class Known:
     def _drop(self, name: JobName, over: dict[JobName, int]) -> None:
         if name in self.table.row_of:
             over[name] = self.table.row_of[name]
-            self.table.end(name, None)
+            self.table.end(name)
 
     def _teach(self, world: World, over: dict[JobName, int]) -> None:
         """A job that just ended has a row still, so that none is made to learn from it."""

@@ -336,15 +336,13 @@ class Table:
         """Those that wait and came before this row were passed by it."""
         note_start(self.lore, at, self.waiting(1))
 
-    def end(self, name: JobName, run_s: int | None) -> None:
-        """A job is no longer there; if it ran, for so long."""
+    def end(self, name: JobName) -> None:
+        """A job is no longer there; what it teaches is told by `learn_from`."""
         at = self.row_of.pop(name)
         work = self.work
         if work.state[at] == RUNS:
             finish(self.board, at)
         work.state[at] = OVER
-        if run_s is not None and self.rows[at][0].limit_s is not None:
-            learn(self.lore, at, run_s)
 
     def learn_from(self, job: Job, run_s: int) -> None:
         """A job that is over, and perhaps no row any more, ran for so long."""
