@@ -54,7 +54,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "status": ("core", "journal"),
     "pilot": (),
     "embedded": ("core", "ports", "pilot", "store"),
-    "backends": ("core", "ports", "pilot", "config", "kube"),
+    "backends": ("core", "ports", "pilot", "config", "kube", "batch", "cloud"),
+    "remote": ("core",),
+    "batch": ("core", "ports", "pilot", "terms", "config", "remote"),
+    "cloud": ("core", "ports", "pilot", "terms", "config", "remote"),
     "condor": ("core", "ports", "pilot", "story", "terms", "config"),
     "kube": ("core", "ports", "config", "terms"),
     "cluster": ("core", "ports", "pilot"),
@@ -77,10 +80,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 # Doors to one kind of place must not know each other, so that one can be removed without the next.
 NEVER = {
-    "cli": ("backends", "condor", "kube", "embedded", "pilot"),
-    "assembly": ("backends", "condor", "kube", "cli"),
-    "running": ("backends", "condor", "kube", "cli"),
-    "up": ("backends", "condor", "kube", "cli"),
+    "cli": ("backends", "batch", "cloud", "condor", "kube", "embedded", "pilot", "remote"),
+    "assembly": ("backends", "batch", "cloud", "condor", "kube", "remote", "cli"),
+    "running": ("backends", "batch", "cloud", "condor", "kube", "remote", "cli"),
+    "up": ("backends", "batch", "cloud", "condor", "kube", "remote", "cli"),
 }
 FOREIGN: dict[str, tuple[str, ...]] = {
     "sqlalchemy": ("store", "journal", "embedded"),
@@ -90,7 +93,7 @@ FOREIGN: dict[str, tuple[str, ...]] = {
     "msgspec": ("kube",),
     "urllib3": ("kube",),
     "yaml": ("kube",),
-    "pydantic": ("config", "plugins", "sim", "condor", "kube"),
+    "pydantic": ("config", "plugins", "sim", "condor", "kube", "batch", "cloud", "remote"),
     "pydantic_core": ("config", "plugins"),
     "rich": ("cli",),
     "matplotlib": ("sim",),

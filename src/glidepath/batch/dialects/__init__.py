@@ -1,0 +1,1 @@
+"""How each batch system is spoken to: one file each, pure functions from values to words and back."""
