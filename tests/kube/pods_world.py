@@ -87,7 +87,7 @@ class Pods(Grid):
         self,
         *pools: Pool,
         live_max: int = 1,
-        idle: str = "10s",
+        idle: str = "30s",  # Less, and on a busy machine pilots leave before they are matched.
         deadline: str = "30s",
         image: str = IMAGE,
         site: str = "",

@@ -69,7 +69,7 @@ cpus = 1
 memory = "600MiB"
 disk = "1GiB"
 lifetime = "1h"
-idle = "10s"
+idle = "30s"
 limits = {{ live_max = {live_max} }}
 """
 CLOSE_S_MAX = 30
