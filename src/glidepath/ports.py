@@ -136,7 +136,10 @@ class Backend(Protocol):
         ...
 
     def submit(self, spec: PilotSpec) -> Outcome:
-        """Start one pilot. The same name twice makes one; the same name for something else is refused."""
+        """Start one pilot, and those named as its mates with the same request: all of them or none.
+
+        The same name twice makes one; the same name for something else is refused.
+        """
         ...
 
     def withdraw(self, target: Target) -> Outcome:

@@ -54,8 +54,8 @@ AGAIN_S_MAX = 300
 NOT_OURS = "another glidepath owns the store now"
 # Stands for the sources of a pool that has not named any yet.
 UNNAMED = SourceName("?")
-# Verb, pilot and call of one act.
-Step = tuple[str, str, Callable[[], Outcome]]
+# Verb, pilots and call of one act; several pilots where one call is for all of them.
+Step = tuple[str, tuple[str, ...], Callable[[], Outcome]]
 
 
 @dataclass(slots=True)
@@ -226,16 +226,16 @@ class SiteActs:
             together = [partial(self._step, *step) for step in steps]
             self.shell.doors.calls.side_by_side(together, at_once=self.at_once)
 
-    def _step(self, verb: str, name: str, call: Callable[[], Outcome]) -> None:
+    def _step(self, verb: str, names: tuple[str, ...], call: Callable[[], Outcome]) -> None:
         stopped = self._stopped(verb)
         if stopped is None and verb == "submit":
-            self._pace()
+            self._pace(len(names))
             stopped = self._stopped(verb)
-        self.begun.add((verb, name))
+        self.begun.update((verb, name) for name in names)
         done = stopped or self._one(call)
-        self.done[(verb, name)] = done
+        self.done.update({(verb, name): done for name in names})
         if verb == "submit" and isinstance(done, Refused):
-            self.refused.append(name)
+            self.refused.append(names[0])
 
     def _stopped(self, verb: str) -> Outcome | None:
         if time.monotonic() > self.deadline:
@@ -246,10 +246,10 @@ class SiteActs:
             return NotTried(f"the site refused {REFUSALS_MAX} others")
         return None
 
-    def _pace(self) -> None:
+    def _pace(self, pilots: int) -> None:
         """The gap that the rate per second asks for, after every submit but the first at this site."""
         if self.submitted and self.pause_s:
-            self.shell.doors.sleep(self.pause_s)
+            self.shell.doors.sleep(self.pause_s * pilots)
         self.submitted += 1
 
     @staticmethod
@@ -265,36 +265,36 @@ class SiteActs:
             return
         for action in self.actions:
             match action:
-                case Submit(names=names):
-                    for name in names:
-                        yield "submit", name, partial(self._submit, backend, action, name)
+                case Submit(groups=groups):
+                    for names in groups:
+                        yield "submit", names, partial(self._submit, backend, action, names)
                 case Withdraw(_, pilots):
                     for t in pilots:
-                        yield "withdraw", t.name, partial(backend.withdraw, t)
+                        yield "withdraw", (t.name,), partial(backend.withdraw, t)
                 case Drain(_, pilots):
                     for t in pilots:
-                        yield "drain", t.name, partial(backend.drain, t)
+                        yield "drain", (t.name,), partial(backend.drain, t)
                 case Clear(_, ended, native_ids):
                     for e, native_id in zip(ended, native_ids, strict=True):
-                        yield "clear", e.name, partial(backend.remove, Target(e.name, native_id))
+                        yield "clear", (e.name,), partial(backend.remove, Target(e.name, native_id))
                 case WriteOff():
                     pass
 
-    def _submit(self, backend: Backend, submit: Submit, name: PilotName) -> Outcome:
+    def _submit(self, backend: Backend, submit: Submit, names: tuple[PilotName, ...]) -> Outcome:
         pool = self.shell.doors.pools.get(submit.pool)
         if pool is None:
             return NotTried(f"there is no pool `{submit.pool}` to join")
         try:
             join = pool.join(submit.offer)
             there = self.furnishes is not None and self.furnishes.furnished(submit.offer)
-            secrets = () if there else pool.secrets(name, lifetime_s=submit.lifetime_s)
+            secrets = [() if there else pool.secrets(each, lifetime_s=submit.lifetime_s) for each in names]
         except WORLD_ERRORS as error:
             return NotTried(f"the pool cannot be joined: {str(error) or type(error).__name__}")
         if not self.shell.doors.ours():
             return NotTried(NOT_OURS)  # A token may take seconds to make.
         return backend.submit(
             PilotSpec(
-                name=name,
+                name=names[0],
                 site=submit.site,
                 offer=submit.offer,
                 pool=submit.pool,
@@ -306,17 +306,21 @@ class SiteActs:
                 owner=submit.owner,
                 avoid=submit.avoid,
                 join=join,
-                secrets=secrets,
+                secrets=secrets[0],
+                mates=names[1:],
+                mates_secrets=() if there else tuple(secrets[1:]),
             )
         )
 
     def _slowest_gap_s(self) -> float:
         """One second by the smallest rate that any limit of this site or of the offers asked for sets."""
-        asked = {action.offer for action in self.actions if isinstance(action, Submit)}
+        submits = [action for action in self.actions if isinstance(action, Submit)]
+        asked, pools = {submit.offer for submit in submits}, {submit.pool for submit in submits}
         here = {action.site for action in self.actions}
         sites = [site for site in self.shell.rules.sites if site.name in here]
         rates = [site.limits.per_s_max for site in sites]
         rates += [offer.limits.per_s_max for site in sites for offer in site.offers if offer.key in asked]
+        rates += [limits.per_s_max for site in sites for pool, limits in site.pool_limits if pool in pools]
         slowest = min((rate for rate in rates if rate), default=0)
         return 1 / slowest if slowest else 0.0
 

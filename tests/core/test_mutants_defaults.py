@@ -10,7 +10,16 @@ import pytest
 from glidepath.core.provision.demand import Demand, DemandSight, JobAd
 from glidepath.core.provision.flow import Flow
 from glidepath.core.provision.memory import Health, Memory, NodeHealth
-from glidepath.core.provision.offer import Limits, Offer, OwnerRules, PolicyRule, PoolRules, Rules, SiteRules
+from glidepath.core.provision.offer import (
+    JobKind,
+    Limits,
+    Offer,
+    OwnerRules,
+    PolicyRule,
+    PoolRules,
+    Rules,
+    SiteRules,
+)
 from glidepath.core.provision.pilot import Ended, SitePilot, Slot, Track
 from glidepath.core.provision.policies.glideinwms import GlideinWms
 from glidepath.core.provision.policies.one_to_one import OneToOne
@@ -66,7 +75,18 @@ NONE = Limits(live_max=None, pending_max=None, per_cycle_max=None, per_s_max=Non
                 "limits": NONE,
             },
         ),
-        (Offer, {"lifetime_s": 50_400, "idle_s": 600, "limits": NONE, "weight": 100, "price_milli": 0}),
+        (
+            Offer,
+            {
+                "lifetime_s": 50_400,
+                "idle_s": 600,
+                "limits": NONE,
+                "weight": 100,
+                "price_milli": 0,
+                "together": 1,
+                "jobs": JobKind.ANY,
+            },
+        ),
         (JobAd, {"run_s_max": None, "count": 1}),
         (Demand, {"running": 0, "oldest_at": None, "run_s_max": None}),
         (DemandSight, {"complete": True}),

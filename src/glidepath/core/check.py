@@ -42,6 +42,7 @@ def check(picture: Picture, rules: Rules, plan: Plan[PilotAction]) -> tuple[Brea
     found: list[Breach] = []
     found += _caps(picture, rules, submits)
     found += _once(picture, submits)
+    found += _together(picture, rules, plan)
     found += _seen_only(picture, rules, plan)
     found += _never_kill(picture, plan)
     found += _unknown_is_not_gone(picture, plan)
@@ -70,6 +71,8 @@ def _caps(picture: Picture, rules: Rules, submits: list[Submit]) -> list[Breach]
     limits |= {f"site {each.name}": each.limits for each in rules.sites}
     limits |= {f"offer {each.key}": each.limits for site in rules.sites for each in site.offers}
     limits |= {f"pool {each.name}": each.limits for each in rules.pools}
+    for site in rules.sites:
+        limits |= {f"pool {pool} at {site.name}": each for pool, each in site.pool_limits}
     named = {each.owner: each.limits for each in rules.owners}
     everyone = named.pop(Owner("*"), None)
     for scope in asked:
@@ -90,7 +93,8 @@ def _caps(picture: Picture, rules: Rules, submits: list[Submit]) -> list[Breach]
 
 
 def _scopes(site: str, offer: str, pool: str, owner: str) -> tuple[str, ...]:
-    return ("overall", f"site {site}", f"offer {offer}", f"pool {pool}", f"owner {owner}")
+    at_site = f"pool {pool} at {site}"
+    return ("overall", f"site {site}", f"offer {offer}", f"pool {pool}", f"owner {owner}", at_site)
 
 
 def _cap(scope: str, limits: Limits, *, live: int, pending: int, asked: int, elapsed_s: int) -> list[Breach]:
@@ -118,6 +122,26 @@ def _once(picture: Picture, submits: list[Submit]) -> list[Breach]:
     known |= {name for name, _ in picture.memory.cleared}
     repeated = sorted(name for name, times in names.items() if times > 1 or name in known)
     return [Breach("once", f"the name `{name}` is used twice") for name in repeated]
+
+
+def _together(picture: Picture, rules: Rules, plan: Plan[PilotAction]) -> list[Breach]:
+    """Pilots that one request starts are asked for all at once, and what one job of a site is goes whole."""
+    found: list[Breach] = []
+    sizes = {offer.key: offer.together for site in rules.sites for offer in site.offers}
+    for action in plan.actions:
+        if isinstance(action, Submit):
+            together = sizes.get(action.offer, 1)
+            if action.together != together or len(action.names) % together:
+                what = f"{len(action.names)} pilots of `{action.offer}`, {action.together} at a time"
+                found.append(Breach("together", f"asks for {what}, where {together} come together"))
+    going = {t.name: a.site for a in plan.actions if isinstance(a, Withdraw) for t in a.pilots}
+    if not going:
+        return found
+    jobs = {(t.site, t.native_id) for t in picture.tracks if t.native_id and going.get(t.name) == t.site}
+    for track in picture.tracks:
+        if (track.site, track.native_id) in jobs and track.name not in going and not track.leaving:
+            found.append(Breach("together", f"`{track.name}` stays, and its job `{track.native_id}` goes"))
+    return found
 
 
 def _site_trusted(picture: Picture, rules: Rules, name: SiteName) -> bool:

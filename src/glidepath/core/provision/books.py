@@ -41,6 +41,7 @@ class Books:
         self.nodes: dict[tuple[SiteName, str], NodeHealth] = {
             (node.site, node.node): node for node in memory.nodes if not self._paroled(node)
         }
+        self._failed_jobs: set[tuple[SiteName, str]] = set()
         # After a long silence of our own, a quick end between two looks proves nothing.
         self.watched = memory.at is not None and now - memory.at <= 2 * rules.cycle_s_max
 
@@ -244,6 +245,11 @@ class Books:
             self._node_failed(track, rules, why)
 
     def _failed(self, track: Track, rules: SiteRules, why: str) -> None:
+        if track.native_id:
+            # Pilots of one job of the site fail together: that is one start that went wrong, not several.
+            if (track.site, track.native_id) in self._failed_jobs:
+                return
+            self._failed_jobs.add((track.site, track.native_id))
         for about, whole_site in ((track.offer, False), (track.site, True)):
             health = self.health.get(about) or Health(about)
             self.health[about] = fare.after_failure(health, why, self.now, rules, whole_site=whole_site)

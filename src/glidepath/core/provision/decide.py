@@ -6,12 +6,14 @@ Every shape, every offer and every site gets a decision, also when nothing is do
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 
 from glidepath.core.because import Because
-from glidepath.core.cycle import Decision, Plan, Reason
+from glidepath.core.cycle import Decision, Fact, Plan, Reason
+from glidepath.core.provision.demand import Demand
 from glidepath.core.provision.memory import Memory
-from glidepath.core.provision.offer import Kind, Rules
-from glidepath.core.provision.picture import Picture
+from glidepath.core.provision.offer import First, Kind, Rules
+from glidepath.core.provision.picture import Picture, Wanted
 from glidepath.core.provision.pilot import COMING, PilotAction, Submit
 from glidepath.core.provision.pressure import Policy
 from glidepath.core.provision.retire import retire
@@ -22,13 +24,22 @@ from glidepath.core.quantity import Instant, NodeName, Owner, PilotName, PoolNam
 QUIET_MARK = "quiet"
 QUIET_MAX = 12
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+NEVER = 1 << 62
+# How much of each a group of demand has. The age as an instant, so that no clock is needed: older is more.
+MUCH: dict[First, Callable[[Demand], int]] = {
+    First.GPUS: lambda demand: demand.shape.request.gpus,
+    First.CPUS: lambda demand: demand.shape.request.cpu_milli,
+    First.MEMORY: lambda demand: demand.shape.request.memory_mib,
+    First.DISK: lambda demand: demand.shape.request.disk_mib,
+    First.OLDEST: lambda demand: -(NEVER if demand.oldest_at is None else demand.oldest_at),
+    First.JOBS: lambda demand: demand.idle,
+}
 
 
 def decide(picture: Picture, rules: Rules, policy: Policy) -> Plan[PilotAction]:
     desk = market(picture, rules)
     service = Service(picture, rules, policy, desk)
-    # Held demand first: it may not ask, but what it was promised must not be given away as surplus.
-    served = [service.serve(wanted) for wanted in sorted(picture.wanted, key=lambda w: not w.held)]
+    served = [service.serve(wanted) for wanted in in_turn(picture.wanted, rules.first)]
     retiring, marks = retire(picture, rules, service.shelves, policy)
     decisions: list[Decision[PilotAction]] = [
         Decision(f"demand:{row.wanted.demand.name}", row.reason) for row in served
@@ -46,6 +57,17 @@ def decide(picture: Picture, rules: Rules, policy: Policy) -> Plan[PilotAction]:
         wake_after_s=_wake_after_s(picture, rules, quiet),
         marks=(*marks, (QUIET_MARK, Instant(quiet))),
     )
+
+
+def in_turn(wanted: Iterable[Wanted], first: tuple[tuple[First, bool], ...]) -> list[Wanted]:
+    """In the order in which they are served; what is equal in all that is named stays as it was."""
+
+    def turn(each: Wanted) -> tuple[int, ...]:
+        much = [MUCH[by](each.demand) * (1 if smallest else -1) for by, smallest in first]
+        # Held demand first: it may not ask, but what it was promised must not be given away as surplus.
+        return (not each.held, *much)
+
+    return sorted(wanted, key=turn)
 
 
 def _coming(picture: Picture) -> bool:
@@ -107,20 +129,32 @@ def _offer_decisions(picture: Picture, desk: Market) -> list[Decision[PilotActio
                 names=names.take(count),
                 owner=owner,
                 avoid=_avoid(picture, entry.site.name),
+                together=entry.offer.together,
             )
             decisions.append(Decision(f"offer:{key}", reason, submit))
     return decisions
 
 
 def _offer_reason(entry: OpenOffer) -> Reason:
-    facts = (("live", entry.room.live), ("pending", entry.room.pending), ("asked", entry.asked))
+    facts: tuple[Fact, ...] = (
+        ("live", entry.room.live),
+        ("pending", entry.room.pending),
+        ("asked", entry.asked),
+    )
+    together = entry.offer.together
+    if together > 1:
+        facts = (*facts, ("together", together))
     if entry.closed is not None:
         return Reason(entry.closed, (*facts, *entry.why))
     if entry.asked:
         return Reason(Because.ASKED_HERE, facts)
-    if entry.full:
-        return Reason(Because.AT_LIMIT, facts)
-    return Reason(Because.OPEN if entry.fits_any else Because.NO_DEMAND, facts)
+    full_pools = entry.full_pools
+    if entry.full or full_pools:
+        left = min([entry.room.left, entry.site_room.left, *map(entry.left_for, full_pools)])
+        if not entry.full:
+            facts = (*facts, ("pool", ",".join(full_pools)))
+        return Reason(Because.AT_LIMIT, (*facts, ("room", left)) if together > 1 else facts)
+    return Reason(Because.OPEN if entry.wanted_by else Because.NO_DEMAND, facts)
 
 
 class _Names:

@@ -6,6 +6,7 @@ Settings are turned into these values once, by `glidepath.config`; `None` means 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 
 from glidepath.core.quantity import HashedOnce, OfferKey, Owner, PoolName, Resources, Shape, SiteName, Traits
@@ -24,6 +25,28 @@ class Limits:
     pending_max: int | None = None
     per_cycle_max: int | None = None
     per_s_max: int | None = None
+
+
+class JobKind(StrEnum):
+    """Which jobs the pilots of an offer take."""
+
+    ANY = "any"
+    CPU = "cpu"  # only those that ask for no GPU
+    GPU = "gpu"  # only those that ask for one at least
+
+    def takes(self, request: Resources) -> bool:
+        return self is JobKind.ANY or (request.gpus > 0) is (self is JobKind.GPU)
+
+
+class First(StrEnum):
+    """What the demand that is served first has most of."""
+
+    GPUS = "gpus"
+    CPUS = "cpus"
+    MEMORY = "memory"
+    DISK = "disk"
+    OLDEST = "oldest"  # how long its oldest job has waited
+    JOBS = "jobs"  # how many of them wait
 
 
 class Answered:
@@ -55,6 +78,8 @@ class Offer(Answered):
     limits: Limits = Limits()
     weight: int = 100
     price_milli: int = 0
+    together: int = 1  # pilots that one request to the site starts, as a batch job of several nodes does
+    jobs: JobKind = JobKind.ANY
 
     @property
     def key(self) -> OfferKey:
@@ -118,7 +143,7 @@ def worked_out(offer: Offer, shape: Shape) -> Kind | None:
     size = offer.size
     if offer.size_min is not None:
         size = shape.request.largest(offer.size_min).rounded_up(offer.step).smallest(offer.size)
-    if not shape.request.fits_in(size):
+    if not shape.request.fits_in(size) or not offer.jobs.takes(shape.request):
         return None
     offered, choices, taken = dict(offer.traits), dict(offer.choices), dict(offer.traits)
     for key, value in shape.traits:
@@ -151,6 +176,7 @@ class SiteRules:
     node_failures_max: int = 3
     quarantine_s: int = 3600
     repeat_s: int = 120  # so long something on the way may repeat a create; until then its name is kept there
+    pool_limits: tuple[tuple[PoolName, Limits], ...] = ()  # over the pilots that one pool has here
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +218,9 @@ class Rules:
     slack_s: int = 120  # of a pilot's life that is gone before its first job starts: joining, matching
     useful_s_min: int = 900  # a pilot that could live less than this before a window is not started
     limits: Limits = Limits()
+    # What is served before the rest, and whether that with least of it comes first; else in the order of
+    # `look`, which is also how what is equal in all of these is told apart.
+    first: tuple[tuple[First, bool], ...] = ()
 
     def offers(self) -> dict[OfferKey, Offer]:
         return {offer.key: offer for site in self.sites for offer in site.offers}

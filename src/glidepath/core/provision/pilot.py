@@ -189,7 +189,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Start these pilots, all of one kind. One name is one intent: repeating it is harmless."""
+    """Start these pilots, all of one kind. One name is one intent: repeating it is harmless.
+
+    With `together`, so many names in a row are one request to the site, and what comes of it is so for each.
+    """
 
     site: SiteName
     offer: OfferKey
@@ -201,6 +204,15 @@ class Submit:
     names: tuple[PilotName, ...]
     owner: Owner = Owner("")
     avoid: tuple[NodeName, ...] = ()
+    together: int = 1
+
+    @property
+    def groups(self) -> tuple[tuple[PilotName, ...], ...]:
+        """The names of each request."""
+        if self.together == 1:
+            return tuple((name,) for name in self.names)
+        starts = range(0, len(self.names), self.together)
+        return tuple(self.names[at : at + self.together] for at in starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +256,7 @@ PilotAction = Submit | Withdraw | Drain | Clear | WriteOff
 
 @dataclass(frozen=True, slots=True)
 class PilotSpec:
-    """All that a backend needs to start one pilot."""
+    """All that a backend needs to start one pilot, or one and its mates with a single request."""
 
     name: PilotName
     site: SiteName
@@ -259,3 +271,6 @@ class PilotSpec:
     avoid: tuple[NodeName, ...] = ()
     join: tuple[tuple[str, str], ...] = ()  # how to join the pool, from the pool's own door
     secrets: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # file names and contents
+    mates: tuple[PilotName, ...] = ()  # the others that the same request starts, alike in all but the name
+    # Of each mate, in the same order; empty where `secrets` is.
+    mates_secrets: tuple[tuple[tuple[str, str], ...], ...] = field(default=(), repr=False)

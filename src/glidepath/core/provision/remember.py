@@ -45,10 +45,11 @@ def remember(picture: Picture, plan: Plan[PilotAction], outcomes: Iterable[Did],
     for decision in plan.decisions:
         match decision.action:
             case Submit() as submit:
-                for name in submit.names:
-                    outcome = answers.get(("submit", name), _UNHEARD)
+                for names in submit.groups:
+                    # One request had one answer; it counts once, however many pilots it was for.
+                    outcome = answers.get(("submit", names[0]), _UNHEARD)
                     if isinstance(outcome, Done | Unsure):
-                        expected.append(_expected(submit, name, picture.now))
+                        expected += [_expected(submit, name, picture.now) for name in names]
                     elif isinstance(outcome, Failed | Refused) and submit.site in sites:
                         _count_failure(health, submit, outcome, picture.now, rules=rules)
             case Withdraw() | Drain() as action:

@@ -7,7 +7,9 @@ lets them finish.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
 
 from glidepath.core.because import Because
 from glidepath.core.cycle import Decision, Reason
@@ -31,6 +33,7 @@ from glidepath.core.quantity import Instant, PoolName, SiteName
 
 P = PilotPhase
 Marks = tuple[tuple[str, Instant], ...]
+_JOB = attrgetter("site", "native_id")
 
 
 class Retirement:
@@ -45,6 +48,7 @@ class Retirement:
         self.going: set[str] = set()
         self.decisions: list[Decision[PilotAction]] = []
         self.marks: list[tuple[str, Instant]] = []
+        self._jobs: Counter[tuple[SiteName, str]] | None = None  # of the sites, and how many pilots each has
 
     def stays(self, track: Track) -> bool:
         return (
@@ -52,13 +56,30 @@ class Retirement:
         )
 
     def settled(self, track: Track) -> bool:
+        offer = self.offers.get(track.offer)
+        if offer is not None and offer.together > 1 and not track.native_id:
+            return False  # The site has not told yet which of its jobs this one belongs to.
         return settled(track, self.sites.get(track.site), self.picture)
+
+    def whole(self, tracks: list[Track]) -> list[list[Track]]:
+        """Those that are settled, as the jobs of the site that they are; one that would lose only some of its
+        pilots is left out, because a batch job cannot lose one of its nodes."""
+        jobs: dict[tuple[SiteName, str], list[Track]] = {}
+        for track in tracks:
+            if self.settled(track):
+                jobs.setdefault((track.site, track.native_id or track.name), []).append(track)
+        if jobs and self._jobs is None:
+            self._jobs = Counter(map(_JOB, (track for track in self.picture.tracks if not track.leaving)))
+        # A pilot whose site gives it no handle of its own, or one that nobody shares, is whole by itself.
+        sizes: Mapping[tuple[SiteName, str], int] = self._jobs or {}
+        return [members for job, members in jobs.items() if len(members) >= sizes.get(job, 1)]
 
     def may_take_from(self, pool: PoolName) -> bool:
         return pool not in self.picture.blind_pools and pool not in self.picture.held_pools
 
     def withdraw(self, about: str, reason: Reason, tracks: Iterable[Track]) -> None:
-        for site, targets in self._targets(track for track in tracks if self.settled(track)):
+        kept = (track for members in self.whole(list(tracks)) for track in members)
+        for site, targets in self._targets(kept):
             self.decisions.append(Decision(about, reason, Withdraw(site, targets)))
 
     def drain(self, about: str, reason: Reason, tracks: Iterable[Track]) -> None:
@@ -148,7 +169,8 @@ def _overdue(going: Retirement) -> None:
             pending.setdefault(track.site, []).append(track)
     for site in going.rules.sites:
         late = [t for t in pending.get(site.name, ()) if now - t.asked_at > site.pending_s_max]
-        tracks = [track for track in late if going.stays(track) and going.settled(track)]
+        jobs = going.whole([track for track in late if going.stays(track)])
+        tracks = [track for members in jobs for track in members]
         if tracks:
             oldest_s = max(now - track.asked_at for track in tracks)
             facts = (("pilots", len(tracks)), ("oldest_s", oldest_s), ("pending_s_max", site.pending_s_max))
@@ -177,7 +199,10 @@ def _surplus_pending(going: Retirement, shelves: Shelves) -> None:
         if now - since < going.rules.withdraw_after_s:
             continue
         # The newest first: the others have come further in the site's queue.
-        newest = sorted(tracks, key=lambda t: (-t.asked_at, t.name))[: untouched[(pool, kind)]]
+        newest: list[Track] = []
+        for members in going.whole(sorted(tracks, key=lambda t: (-t.asked_at, t.name))):
+            if len(newest) + len(members) <= untouched[(pool, kind)]:
+                newest += members
         facts = (("pilots", len(newest)), ("surplus", untouched[(pool, kind)]), ("surplus_s", now - since))
         going.withdraw(f"offer:{kind.offer}", Reason(Because.SURPLUS_PENDING, facts), newest)
 

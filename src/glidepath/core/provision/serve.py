@@ -133,7 +133,7 @@ class Service:
             fixed = [(entry, entry.offer.kind) for entry in known if not entry.offer.fitted]
             found = self._known[group] = (fixed, [entry for entry in known if entry.offer.fitted])
             for entry in known:
-                entry.fits_any = True
+                entry.wanted_by.add(demand.pool)
         fitted = [
             (entry, kind) for entry in found[1] if (kind := kind_for(entry.offer, demand.shape)) is not None
         ]
@@ -221,8 +221,8 @@ class Service:
             Candidate(entry, kind, each)
             for entry, kind in kinds
             if entry.closed is None
-            and entry.room.left
-            and entry.site_room.left
+            and not entry.full
+            and not (entry.pool_rooms and entry.left_for(demand.pool) < entry.offer.together)
             and entry.lifetime_s >= run_s
             and (each := copies(request, kind.size.as_tuple()))
         ]
@@ -243,9 +243,11 @@ class Service:
         shared = self.shelves.opened.take(
             demand.pool, [c.kind for c in open_ones], request, jobs=jobs, run_s=run_s
         )
-        asked, left = self._share_out(demand, open_ones, jobs - shared)
+        asked, left, spare = self._share_out(demand, open_ones, jobs - shared)
         if shared:
             facts = (*facts, ("beside_others", shared))
+        if spare:
+            facts = (*facts, ("rounded_up", spare))
         facts = (*facts, ("asked", asked))
         reason = self._reason(demand, first, open_ones, left=left, facts=facts)
         return Served(wanted, reason, asked, max(0, uncovered - (jobs - left)))
@@ -285,11 +287,17 @@ class Service:
             )
         return self._on_their_way[group]
 
-    def _share_out(self, demand: Demand, candidates: list[Candidate], jobs: int) -> tuple[int, int]:
-        """Pilots asked for and jobs left over. What room a new pilot has left serves the next shape."""
+    def _share_out(self, demand: Demand, candidates: list[Candidate], jobs: int) -> tuple[int, int, int]:
+        """Pilots asked for, jobs left over, and pilots that came along without a job of these. What room a
+        new pilot has left serves the next shape."""
         request = demand.shape.request.as_tuple()
-        asked, left = 0, jobs
+        kinds = [candidate.kind for candidate in candidates]
+        asked, left, spare = 0, jobs, 0
         for owner, part in self._parts(demand, jobs):
+            if spare:
+                # What came along in the name of one owner is there for the next.
+                found = self.shelves.opened.take(demand.pool, kinds, request, jobs=part, run_s=0)
+                part, left = part - found, left - found
             for given in self.market.ask(demand.pool, owner, candidates, part):
                 kind = given.candidate.kind
                 life_s = given.candidate.entry.lifetime_s
@@ -297,7 +305,8 @@ class Service:
                 self.shelves.opened.take(demand.pool, [kind], request, jobs=given.jobs, run_s=0)
                 asked += given.pilots
                 left -= given.jobs
-        return asked, left
+                spare += given.spare
+        return asked, left, spare
 
     def _parts(self, demand: Demand, jobs: int) -> list[tuple[Owner, int]]:
         """In whose name pilots are asked for: everyone's in proportion where owners have limits."""
@@ -325,16 +334,31 @@ class Service:
         facts = (*facts, ("short", left))
         if asked:
             return Reason(Because.ASKED, facts)
-        if not min(self.market.pools[demand.pool].left, self.market.overall.left):
+        room = min(self.market.pools[demand.pool].left, self.market.overall.left)
+        together = min((each.entry.offer.together for each in open_ones), default=1)
+        if room < together:
+            facts = (*facts, *_short_of(together, room))
             if self.picture.unproven:
                 return Reason(Because.SITES_UNPROVEN, (*facts, ("sites", ",".join(self.picture.unproven))))
             return Reason(Because.POOL_AT_LIMIT, facts)
         if open_ones:
-            return Reason(Because.OWNER_AT_LIMIT, facts)
+            owners = [self.market.owner_room(owner) for owner, _ in demand.owners]
+            most = max((each.left for each in owners if each is not None), default=0)
+            return Reason(Because.OWNER_AT_LIMIT, (*facts, *_short_of(together, most)))
         # The one that would have served it: others that fit may be open and die too early for these jobs.
         entry = first.entry
         told = (entry.closed or Because.AT_LIMIT).value
-        return Reason(Because.NO_ROOM, (*facts, ("first", f"{entry.offer.key}: {told}")))
+        facts = (*facts, ("first", f"{entry.offer.key}: {told}"))
+        if entry.closed is None:
+            if not entry.full:
+                facts = (*facts, ("pool", demand.pool))
+            facts = (*facts, *_short_of(entry.offer.together, entry.left_for(demand.pool)))
+        return Reason(Because.NO_ROOM, facts)
+
+
+def _short_of(together: int, room: int) -> tuple[Fact, ...]:
+    """Why nothing goes although there is some room; where pilots come one at a time there is none."""
+    return (("together", together), ("room", room)) if together > 1 else ()
 
 
 def _best(candidate: Candidate) -> tuple[int, OfferKey]:

@@ -1,7 +1,8 @@
 """Sharing out: which offers are open, how much room every limit leaves, and who gets the next pilot.
 
 Pilots go one by one to the open offer that has least for its score, so that offers fill in proportion to
-weight, price, health and start latency, and no job is counted at two sites.
+weight, price, health and start latency, and no job is counted at two sites. Where one request to a site
+starts several pilots they go so many at a time, and where a limit has no room for all of them none goes.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Room:
     left: int = UNLIMITED
     live: int = 0
     pending: int = 0
+    once: bool = False  # a single request, whatever the number of pilots that it starts
 
     @staticmethod
     def under(limits: Limits, live: int, pending: int, elapsed_s: int) -> Room:
@@ -73,11 +75,24 @@ class OpenOffer:
     closed: Because | None = None
     why: tuple[Fact, ...] = ()
     asked: int = 0
-    fits_any: bool = False
+    wanted_by: set[PoolName] = field(default_factory=set)  # pools with demand that it fits
+    pool_rooms: Mapping[PoolName, Room] = field(default_factory=dict)  # of those with a limit at its site
 
     @property
     def full(self) -> bool:
-        return not (self.room.left and self.site_room.left)
+        return min(self.room.left, self.site_room.left) < self.offer.together
+
+    @property
+    def full_pools(self) -> list[PoolName]:
+        """Pools that want something here and have all that the site lets them have."""
+        together = self.offer.together
+        return sorted(p for p in self.wanted_by if p in self.pool_rooms and self.left_for(p) < together)
+
+    def left_for(self, pool: PoolName) -> int:
+        """What the offer, its site, and the site's limit for this pool leave."""
+        left = min(self.room.left, self.site_room.left)
+        room = self.pool_rooms.get(pool)
+        return left if room is None else min(left, room.left)
 
     def takes(self, pool: PoolName) -> bool:
         return not self.site.pools or pool in self.site.pools
@@ -97,11 +112,12 @@ class Given:
     candidate: Candidate
     pilots: int = 0
     jobs: int = 0
+    spare: int = 0  # pilots that no job of these needs, because they come several at a time
 
 
 def _turn(entry: OpenOffer) -> int:
     """Whose turn it is: the smaller, the sooner."""
-    return (entry.tally + 1) * SCORE_UNIT * SCORE_UNIT // entry.score
+    return (entry.tally + entry.offer.together) * SCORE_UNIT * SCORE_UNIT // entry.score
 
 
 @dataclass(slots=True)
@@ -140,18 +156,25 @@ class Market:
         while heap and left > 0:
             _, key, candidate = heap[0]
             entry, each = candidate.entry, candidate.jobs_each
+            together = entry.offer.together
             room = min(entry.room.left, entry.site_room.left, bound - pilots)
-            if not room:
+            if entry.pool_rooms:
+                room = min(room, entry.left_for(pool))
+            if room < together:
                 heapq.heappop(heap)
                 continue
-            # With a single candidate left there is nothing to weigh; take the rest at once.
-            batch = 1 if len(heap) > 1 else min(room, -(-left // each))
-            self._give(entry, batch)
+            batch = together
+            if len(heap) == 1 and not entry.site_room.once:
+                # With a single candidate left there is nothing to weigh; take the rest at once.
+                batch = min(room // together, -(-left // (each * together))) * together
+            self._give(entry, pool, batch)
+            jobs_given = min(left, batch * each)
             given = got.setdefault(key, Given(candidate))
             given.pilots += batch
-            given.jobs += min(left, batch * each)
+            given.jobs += jobs_given
+            given.spare += batch - -(-jobs_given // each)
             pilots += batch
-            left -= min(left, batch * each)
+            left -= jobs_given
             heapq.heapreplace(heap, (_turn(entry), key, candidate))
         for each_room in rooms:
             each_room.left -= pilots
@@ -161,9 +184,13 @@ class Market:
         return list(got.values())
 
     @staticmethod
-    def _give(entry: OpenOffer, count: int) -> None:
+    def _give(entry: OpenOffer, pool: PoolName, count: int) -> None:
         entry.room.left -= count
         entry.site_room.left -= count
+        if entry.site_room.once:
+            entry.site_room.left = 0
+        if pool in entry.pool_rooms:
+            entry.pool_rooms[pool].left -= count
         entry.tally += count
         entry.asked += count
 
@@ -174,12 +201,14 @@ def market(picture: Picture, rules: Rules) -> Market:
     by_site: defaultdict[str, Counts] = defaultdict(Counts)
     by_pool: defaultdict[str, Counts] = defaultdict(Counts)
     by_owner: defaultdict[Owner, Counts] = defaultdict(Counts)
+    by_share: defaultdict[tuple[str, str], Counts] = defaultdict(Counts)  # of a pool at a site
     overall = Counts()
     # Pilots of a kind are counted together first: there are thousands of them and few kinds.
     for (offer_key, site_name, pool, owner, phase), live in picture.kinds.items():
         # What is unknown may be in a site's queue still.
         pending = live if phase in COMING or phase is PilotPhase.UNKNOWN else 0
-        for counts in (by_offer[offer_key], by_site[site_name], by_pool[pool], by_owner[owner], overall):
+        whole = (by_offer[offer_key], by_site[site_name], by_pool[pool], by_owner[owner], overall)
+        for counts in (*whole, by_share[(site_name, pool)]):
             counts.live += live
             counts.pending += pending
 
@@ -197,9 +226,11 @@ def market(picture: Picture, rules: Rules) -> Market:
     offers: dict[OfferKey, OpenOffer] = {}
     for site in rules.sites:
         site_room = room(site.limits, by_site.get(site.name))
+        pool_rooms = {pool: room(each, by_share.get((site.name, pool))) for pool, each in site.pool_limits}
         for offer in site.offers:
             offer_room = room(offer.limits, by_offer.get(offer.key))
             entry = _open_offer(picture, site, offer, room=offer_room, site_room=site_room)
+            entry.pool_rooms = pool_rooms
             _close(entry, picture, rules, probing)
             offers[offer.key] = entry
     default = next((owner.limits for owner in rules.owners if owner.owner == "*"), None)
@@ -244,7 +275,8 @@ def _open_offer(picture: Picture, site: SiteRules, offer: Offer, *, room: Room, 
     health = picture.health_of(offer.key)
     if health.failures:
         bound = min(offer.limits.per_cycle_max or PER_CYCLE_WHEN_FAILING, PER_CYCLE_WHEN_FAILING)
-        room.left = min(room.left, shrunk(bound, health))
+        # Never below one request: what could not be tried could not be found mended.
+        room.left = min(room.left, max(offer.together, shrunk(bound, health)))
     latency_s = health.latency_s or picture.health_of(site.name).latency_s
     return OpenOffer(
         offer=offer,
@@ -329,7 +361,11 @@ def _close_for_window(entry: OpenOffer, picture: Picture, rules: Rules) -> None:
 def _close_for_breaker(entry: OpenOffer, picture: Picture, probing: set[str]) -> None:
     if entry.closed is not None:
         return
-    for about, room in ((entry.offer.key, entry.room), (entry.site.name, entry.site_room)):
+    most = max(offer.together for offer in entry.site.offers)
+    for about, room, together in (
+        (entry.offer.key, entry.room, entry.offer.together),
+        (entry.site.name, entry.site_room, most),
+    ):
         health = picture.health_of(about)
         state = gate(health, picture.now)
         if state is Gate.OPEN:
@@ -341,7 +377,8 @@ def _close_for_breaker(entry: OpenOffer, picture: Picture, probing: set[str]) ->
                 entry.closed = Because.BREAKER_PROBE
                 entry.why = _breaker_facts(health, picture.now)
                 return
-            room.left = min(room.left, 1)
+            # One request is the probe, and it starts as many as it must.
+            room.left, room.once = min(room.left, together), True
 
 
 def _breaker_facts(health: Health, now: Instant) -> tuple[Fact, ...]:
