@@ -6,6 +6,7 @@ An answer that is not understood raises `OddAnswer`: nothing is concluded from i
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -24,7 +25,7 @@ class BatchJob:
     """One job for the batch system, every text in it checked. Amounts are those of one node."""
 
     key: SafeWord  # the job's name there, by which it is found again
-    script: SafePath  # the file that the system runs, on a folder that its nodes see
+    script: SafePath  # the file that the system runs, in the folder of the job's first pilot
     output: SafePath  # where what it prints is kept
     walltime_s: int
     nodes: int = 1
@@ -34,13 +35,21 @@ class BatchJob:
     disk_mib: int = 0
     gpus: int = 0
     gpu_type: SafeWord | None = None
+    gpu_form: SafeWord | None = None  # how GPUs are asked for, where a system has several ways
+    memory_form: SafeWord | None = None  # the same for memory
+    parallel: SafeWord | None = None  # the parallel environment, where a system has such
+    nodes_form: SafeWord | None = None  # how nodes are asked for, where a system has several ways
     whole_node: bool = False
     queue: SafeWord | None = None  # the site's own
     account: SafeWord | None = None
     qos: SafeWord | None = None
     avoid: tuple[SafeWord, ...] = ()
-    options: tuple[SafeLine, ...] = ()  # of an allow-list, each one word for the submit command
+    options: tuple[SafeLine, ...] = ()  # of an allow-list, each one option of the submit command
     files: tuple[SafePath, ...] = ()  # that the system brings along where nodes do not share a folder
+
+    @property
+    def folder(self) -> SafePath:
+        return SafePath(posixpath.dirname(self.script))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,7 @@ class Dialect(Protocol):
     name: str
     shares_folder: bool  # whether its nodes see the folder of the one who submits
     multi_node: bool
+    avoids_nodes: bool  # whether a job can be told on which nodes not to run
 
     def submit(self, job: BatchJob) -> Words:
         """The command that queues the job; everything in it is visible to others, so no secret is."""
@@ -107,9 +117,20 @@ class Dialect(Protocol):
         """None where it was done or there was nothing to do."""
         ...
 
-    def starter(self, nodes: int) -> tuple[str, ...]:
-        """What stands before a command in the job's script, so that it runs once on each node."""
+    def withdraw(self, native_id: str) -> Words | None:
+        """Ends the job only if it has not begun, as one act of the batch system; None where the folder that
+        both sides see decides that."""
         ...
+
+    def withdrawn(self, ran: Ran) -> Failed | Refused | Unsure | None:
+        """None where it is out of the queue; refused where it had begun."""
+        ...
+
+    def drain(self, native_id: str) -> Words | None:
+        """Tells the job's script to let the pilot drain; None where the file in the folder does that."""
+        ...
+
+    def drained(self, ran: Ran) -> Failed | Refused | Unsure | None: ...
 
 
 @dataclass(frozen=True, slots=True)
