@@ -1,4 +1,4 @@
-"""A pool and a Slurm of one kind of worker, in values: loads and commands come in, what came of jobs goes out.
+"""A pool and a Slurm of one kind of worker, in values: loads and commands come in, what came of it goes out.
 
 Events are worked off at their own moments whenever somebody looks, so that a busy machine moves no figure of
 the world. It refuses to know who asks: both systems have the same commands, workers and jobs.
