@@ -1,7 +1,8 @@
 """`make test`: lint, types and every group of tests, each within its budget of tests/budgets.toml.
 
 Three lanes at the same time: one of groups that mostly compute, two of groups that mostly wait for real
-servers. It prints what was run, how long it took and what was not run; under CI=true anything not run is a failure.
+servers. It prints what was run, how long it took and what was not run; under CI=true anything not run is a
+failure.
 """
 
 from __future__ import annotations
