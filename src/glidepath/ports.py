@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from glidepath.core.cycle import Outcome
+from glidepath.core.place.rank import ClusterName, NodeListing, RankSet, SetKey, SetListing
 from glidepath.core.provision.demand import DemandSight
 from glidepath.core.provision.offer import Offer
 from glidepath.core.provision.pilot import PilotSpec, Target
@@ -160,6 +161,54 @@ class Backend(Protocol):
 
 
 @runtime_checkable
+class Cluster(Protocol):
+    """Where jobs are placed: nodes, and sets of ranks on them.
+
+    What a rank writes goes below the home as `glidepath.ranklog` says, live, and all of it is there before
+    the rank is listed as over. A limit is kept by the cluster itself: it ends a set also while nobody of us
+    is there to see it. The warning is given before that, and commands begin only when every rank is in place.
+    """
+
+    name: ClusterName
+    limit_s: float  # every call below ends within this
+
+    def nodes(self, *, now: Instant) -> NodeListing:
+        """All nodes that may be placed on. Raises rather than return less."""
+        ...
+
+    def list(self, *, now: Instant) -> SetListing:
+        """All our sets, those that are over too until they are cleared. Raises rather than return less."""
+        ...
+
+    def start(self, ranks: RankSet) -> Outcome:
+        """Start all ranks on their seats, or none.
+
+        The same key twice makes one, whether the first still runs or is over; the same key for something
+        else is refused. `Refused` means that this set can never be started and its job fails; `Failed` that
+        another cycle may plan it anew. What only shows later is in the listing, as the cause of a rank.
+        """
+        ...
+
+    def extend(self, key: SetKey, limit_s: int | None) -> Outcome:
+        """Another limit, counted from the same beginning, longer or shorter; it warns anew. A set that is
+        over is `Refused`."""
+        ...
+
+    def warn(self, key: SetKey) -> Outcome:
+        """Give the warning now. Warning what is over or gone is done."""
+        ...
+
+    def stop(self, key: SetKey) -> Outcome:
+        """Tell all ranks to end, and kill what is left after the grace. Stopping what is gone is done."""
+        ...
+
+    def clear(self, key: SetKey) -> Outcome:
+        """Remove the traces of a set that is over, all but its logs. One that is not over is `Refused`;
+        clearing what is gone is done."""
+        ...
+
+
+@runtime_checkable
 class Several(Protocol):
     """A backend that may be asked for so many things at the same time, from as many threads."""
 
@@ -190,6 +239,12 @@ class BackendKind(Protocol):
     """What the entry point group `glidepath.backends` holds: makes a backend from a site's own settings."""
 
     def __call__(self, site: SiteName, settings: Mapping[str, object], place: Place) -> Backend: ...
+
+
+class ClusterKind(Protocol):
+    """Makes the door of a cluster from its own settings."""
+
+    def __call__(self, name: ClusterName, settings: Mapping[str, object], place: Place) -> Cluster: ...
 
 
 class PoolKind(Protocol):
