@@ -18,6 +18,7 @@ from glidepath.remote.words import SafeLine
 IDS_MAX = 2000  # in one command: more would not fit into what a system takes as one argument
 NODES_MAX = 5000  # of one job; a range in a name could stand for more than there is memory
 LINES_MAX = 500_000
+GREETING_LINES_MAX = 200
 NO_ANSWER = "gave no answer in time"
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _CLOCK = re.compile(r"(?:([0-9]{1,6})-)?(?:([0-9]{1,6}):)?([0-9]{1,6}):([0-9]{1,2})")
@@ -37,6 +38,25 @@ def whole(ran: Ran, program: str) -> str:
     if ran.code != 0:
         raise OddAnswer(f"`{program}` ended with exit code {ran.code}: {said(ran)}")
     return ran.out
+
+
+def whole_but(ran: Ran, program: str, gone: Iterable[str]) -> str:
+    """The same where the command also says which of the things asked for do not exist, and fails by that."""
+    complaints = [line for line in ran.err.splitlines() if line.strip()]
+    known = complaints and all(holds(line, gone) for line in complaints)
+    return whole(Ran(0, ran.out, "", ran.cut) if ran.code and known else ran, program)
+
+
+def table(text: str, header: str, program: str) -> list[str]:
+    """Lines below the header. What comes before it is a greeting; without one it is no answer at all, not an
+    empty one. The last line must have come to its end."""
+    lines = rows(text, program)
+    if not text.endswith("\n"):
+        raise odd(program, lines[-1] if lines else "")
+    for number_of_line, line in enumerate(lines[:GREETING_LINES_MAX]):
+        if line.strip() == header:
+            return lines[number_of_line + 1 :]
+    raise odd(program, lines[0] if lines else "")
 
 
 def said(ran: Ran) -> str:
@@ -60,9 +80,10 @@ def holds(text: str, words: Iterable[str]) -> bool:
 
 
 def judged(
-    ran: Ran, program: str, *, refusals: Iterable[str], doubts: Iterable[str]
+    ran: Ran, program: str, *, refusals: Iterable[str], doubts: Iterable[str], nothing: Iterable[str] = ()
 ) -> Refused | Failed | Unsure:
-    """What a submit command that gave no number means. Words of a table are in small letters."""
+    """What a submit command that gave no number means. Words of a table are in small letters; `nothing` are
+    those by which it says that it has not queued anything, whatever its exit code is."""
     text = f"{ran.err}\n{ran.out}"
     if ran.code is None:
         return Unsure(f"`{program}` {NO_ANSWER}; the job may be queued")
@@ -70,12 +91,12 @@ def judged(
     # Doubts first: a time-out that also names the queue is still a time-out.
     if holds(text, doubts):
         return Unsure(f"{told}; the job may be queued")
-    if not text.strip() or ran.code > 128:
-        # Killed, or silent: nobody knows how far it got.
-        silent_refusal = text.strip() and holds(text, refusals)
-        if not silent_refusal:
-            return Unsure(f"{told}; the job may be queued")
-    return Refused(told) if holds(text, refusals) else Failed(told)
+    if holds(text, refusals):
+        return Refused(told)
+    # Killed, silent, or content: nobody knows how far it got.
+    if not text.strip() or not 0 < ran.code <= 128:
+        return Failed(told) if holds(text, nothing) else Unsure(f"{told}; the job may be queued")
+    return Failed(told)
 
 
 def ended(
@@ -99,6 +120,8 @@ def ids_of(native_ids: tuple[str, ...], form: re.Pattern[str]) -> tuple[str, ...
     for each in native_ids:
         if not form.fullmatch(each):
             raise ValueError(f"`{one_line(each)}` is no number of a job")
+    if not native_ids:
+        raise ValueError("no number of a job is given")
     return native_ids[:IDS_MAX]
 
 

@@ -10,6 +10,7 @@ import re
 
 from glidepath.batch.dialect import BatchJob, JobSeen, OddAnswer, QueueFacts, Words
 from glidepath.batch.dialects.answers import (
+    IDS_MAX,
     clock,
     ended,
     hosts,
@@ -21,6 +22,7 @@ from glidepath.batch.dialects.answers import (
     options_of,
     rows,
     seconds,
+    table,
     whole,
 )
 from glidepath.core.cycle import Failed, Refused, Unsure
@@ -85,10 +87,14 @@ DOUBTS = (
 GONE = ("invalid job id specified", "already completing or completed", "job/step already completing")
 DENIED = ("access/permission denied",)
 COMPLAINTS = re.compile(r"^(?:squeue|sacct|scontrol|slurm_\w+)(?:: | )error", re.MULTILINE)
-# The name comes last but one and the reason last, so that all before them have letters of their own.
+# The name comes last but one and the reason last, so that all before them have letters of their own. The
+# header is asked for: without it, nothing at all would look like a queue without jobs.
 COLUMNS = "%i|%T|%M|%D|%N|%j|%r"
+HEADER = "JOBID|STATE|TIME|NODES|NODELIST|NAME|REASON"
 PAST_COLUMNS = "JobIDRaw,State,ExitCode,ElapsedRaw,NodeList,JobName"
-JOB_ID = re.compile(r"[0-9]{1,12}(?:_[0-9]{1,10}|\+[0-9]{1,4})?")
+PAST_HEADER = PAST_COLUMNS.replace(",", "|")
+NODE_COLUMNS, NODE_HEADER = "%R|%D|%c|%m|%G", "PARTITION|NODES|CPUS|MEMORY|GRES"
+JOB_ID = re.compile(r"[1-9][0-9]{0,11}(?:_[0-9]{1,10}|\+[0-9]{1,4})?")
 _LISTED_ID = re.compile(r"[0-9]{1,12}(?:_[0-9]{1,10}|_\[[0-9,:%.-]{1,200}\]|\+[0-9]{1,4})?")
 _SUBMITTED = re.compile(r"([0-9]{1,12})(?:;[A-Za-z0-9_.-]{1,100})?")
 _STATE = re.compile(r"[A-Z][A-Z_+]{0,40}")
@@ -103,6 +109,8 @@ class Slurm:
     shares_folder = True
     multi_node = True
     avoids_nodes = True
+    lacks: frozenset[str] = frozenset()
+    past_max = IDS_MAX
 
     def submit(self, job: BatchJob) -> Words:
         argv = ["sbatch", "--parsable", f"--job-name={job.key}", f"--comment=glidepath:{job.key}"]
@@ -122,6 +130,14 @@ class Slurm:
         argv += [f"--exclude={','.join(job.avoid)}"] if job.avoid else []
         return Words((*argv, *options_of(job.options), job.script))
 
+    def spread(self, job: BatchJob) -> str:
+        # Every one of these is said because some version, or a variable of the job, says otherwise: since
+        # 22.05 a step does not take over the CPUs of its job, and `--export=NONE` would go on to the steps.
+        return (
+            f"srun --nodes={job.nodes} --ntasks={job.nodes} --ntasks-per-node=1 --cpus-per-task={job.cpus} "
+            '--export=ALL --input=none --mpi=none --kill-on-bad-exit=0 --wait=0 "$@"'
+        )
+
     def submitted(self, ran: Ran) -> str | Refused | Failed | Unsure:
         if ran.code != 0:
             return judged(ran, "sbatch", refusals=REFUSALS, doubts=DOUBTS)
@@ -132,23 +148,22 @@ class Slurm:
 
     def queued(self, user: SafeWord | None) -> Words:
         whose = f"--user={user}" if user is not None else "--me"
-        return Words(("squeue", "--noheader", "--states=all", whose, f"--format={COLUMNS}"))
+        return Words(("squeue", "--states=all", whose, f"--format={COLUMNS}"))
 
     def jobs_queued(self, ran: Ran) -> tuple[JobSeen, ...]:
         _uncomplaining(ran, "squeue")
-        seen = [_queued(line) for line in rows(whole(ran, "squeue"), "squeue")]
+        seen = [_queued(line) for line in table(whole(ran, "squeue"), HEADER, "squeue")]
         return named_once(seen, "squeue")
 
     def past(self, native_ids: tuple[str, ...], *, since_s: int) -> Words | None:
-        ids = ids_of(native_ids, JOB_ID)
-        if not ids:
-            return None
-        argv = ["sacct", "--parsable2", "--noheader", "--allocations", f"--jobs={','.join(ids)}"]
-        return Words((*argv, f"--starttime=now-{since_s}seconds", f"--format={PAST_COLUMNS}"))
+        return _accounting(f"--jobs={','.join(ids_of(native_ids, JOB_ID))}", since_s) if native_ids else None
+
+    def find(self, key: SafeWord, *, since_s: int) -> Words | None:
+        return _accounting(f"--name={key}", since_s)
 
     def jobs_past(self, ran: Ran) -> tuple[JobSeen, ...]:
         _uncomplaining(ran, "sacct")
-        seen = [_past(line) for line in rows(whole(ran, "sacct"), "sacct")]
+        seen = [_past(line) for line in table(whole(ran, "sacct"), PAST_HEADER, "sacct")]
         # A number can come twice where a job was requeued; the last line is what it came to.
         return tuple({job.native_id: job for job in seen}.values())
 
@@ -173,16 +188,21 @@ class Slurm:
     def probe(self) -> tuple[Words, ...]:
         return (
             Words(("scontrol", "show", "partition", "--oneliner")),
-            Words(("sinfo", "--noheader", "--exact", "--format=%R|%D|%c|%m|%G")),
+            Words(("sinfo", "--exact", f"--format={NODE_COLUMNS}")),
         )
 
     def facts(self, answers: tuple[Ran, ...]) -> tuple[QueueFacts, ...]:
         partitions, nodes = answers
-        kinds = _kinds(rows(whole(nodes, "sinfo"), "sinfo"))
+        kinds = _kinds(table(whole(nodes, "sinfo"), NODE_HEADER, "sinfo"))
         lines = rows(whole(partitions, "scontrol"), "scontrol")
         if [line.strip() for line in lines] == ["No partitions in the system"]:
             return ()
         return tuple(_facts(line, kinds) for line in lines)
+
+
+def _accounting(which: str, since_s: int) -> Words:
+    argv = ("sacct", "--parsable2", "--allocations", which, f"--starttime=now-{since_s}seconds")
+    return Words((*argv, f"--format={PAST_COLUMNS}"))
 
 
 def _gpus(job: BatchJob) -> list[str]:

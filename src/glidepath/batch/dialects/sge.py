@@ -1,0 +1,234 @@
+"""Grid Engine, 8.1.9 and its kin: `qsub`, `qstat`, `qacct`, `qdel`, and `qconf` and `qhost` for what a site
+has.
+
+Answers are read as XML where there is such: the columns for people cut names. Times of day are left
+alone, for nobody says in which zone they are.
+"""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from glidepath.batch.dialect import BatchJob, JobSeen, OddAnswer, QueueFacts, Words
+from glidepath.batch.dialects.answers import (
+    ended,
+    ids_of,
+    judged,
+    named_once,
+    number,
+    odd,
+    options_of,
+    whole,
+    whole_but,
+)
+from glidepath.batch.dialects.sge_facts import facts
+from glidepath.core.cycle import Failed, Refused, Unsure
+from glidepath.core.provision.pilot import SiteState
+from glidepath.core.text import one_line
+from glidepath.remote.runner import Ran
+from glidepath.remote.words import SafeWord
+
+MEMORY, GPU, GPU_TYPE, EXCLUSIVE, PARALLEL = "mem_free", "gpu", "gpu_type", "exclusive", "smp"
+REFUSALS = (
+    *("unknown resource", "unknown queue", "unknown project", "unknown option", "job rejected", "denied:"),
+    *("no suitable queues", "invalid option", "does not exist", "requires the attribute", "no access"),
+    *(
+        "is not a valid",
+        "not allowed",
+        "not permitted",
+        "unknown file",
+        "parallel environment",
+        "rejected due",
+    ),
+    *("exceeds limit", "can't resolve", "wrong argument"),
+)
+DOUBTS = (
+    *("failed receiving gdi request", "got read error", "broken pipe", "timeout", "timed out"),
+    *("connection reset", "got no response from jsv", "got select timeout", "communication error"),
+)
+NOTHING = ("unable to contact qmaster", "got select error (connection refused)", "unable to send message to")
+GONE = ("does not exist", "is already in deletion", "are already in deletion")
+DENIED = ("privileges", "not the owner", "is not owner")
+NOT_FOUND = ("not found",)
+JOB_ID = re.compile(r"[1-9][0-9]{0,11}(?:\.[0-9]{1,10})?")
+_SUBMITTED = re.compile(r"([1-9][0-9]{0,11})(?:\.[0-9]{1,10}-[0-9]{1,10}:[0-9]{1,10})?")
+_LISTED_ID = re.compile(r"[0-9]{1,12}")
+_TASKS = re.compile(r"[0-9,:-]{1,200}")
+# Letters of a state: deletion, error, hold, queued, waiting, running, transferred, restarted, three ways of
+# being suspended, ended a moment ago, and preempted.
+_STATE = re.compile(r"[dEhqwrtRsSTzP]{1,8}")
+_FAILED = re.compile(r"([0-9]{1,4})\b")
+
+
+class GridEngine:
+    """How Grid Engine is spoken to."""
+
+    name = "sge"
+    shares_folder = True
+    multi_node = True
+    avoids_nodes = True
+    lacks = frozenset({"qos"})
+    past_max = 1
+
+    def submit(self, job: BatchJob) -> Words:
+        argv = ["qsub", "-terse", "-N", job.key, "-wd", job.folder, "-o", job.output, "-j", "y"]
+        # Not started again where a node dies, and no shell of the user's own choice.
+        argv += ["-S", "/bin/sh", "-r", "n", "-l", f"h_rt={job.walltime_s}"]
+        argv += _slots(job)
+        memory_mib = -(-job.memory_mib // job.cpus) if job.memory_by == "core" else job.memory_mib
+        argv += ["-l", f"{job.memory_form or MEMORY}={memory_mib}M"] if memory_mib else []
+        if job.gpus:
+            argv += ["-l", f"{job.gpu_form or GPU}={job.gpus}"]
+            argv += ["-l", f"{GPU_TYPE}={job.gpu_type}"] if job.gpu_type else []
+        argv += ["-l", f"{job.nodes_form or EXCLUSIVE}=true"] if job.whole_node else []
+        argv += ["-q", job.queue] if job.queue is not None else []
+        argv += ["-P", job.account] if job.account is not None else []
+        argv += ["-l", f"hostname=!({'|'.join(job.avoid)})"] if job.avoid else []
+        return Words((*argv, *options_of(job.options), job.script))
+
+    def spread(self, job: BatchJob) -> str:
+        # The first line is the node on which the script runs: a task there would count against its slots.
+        return """{
+    read -r _ || return 1
+    while read -r host _; do
+        qrsh -inherit -nostdin "$host" "$@" < /dev/null &
+    done
+    "$@" &
+    wait
+} < "$PE_HOSTFILE\""""
+
+    def submitted(self, ran: Ran) -> str | Refused | Failed | Unsure:
+        if ran.code != 0:
+            return judged(ran, "qsub", refusals=REFUSALS, doubts=DOUBTS, nothing=NOTHING)
+        found = {each[1] for line in ran.out.split("\n") if (each := _SUBMITTED.fullmatch(line.strip()))}
+        if len(found) == 1 and not ran.cut:
+            return found.pop()
+        return Unsure(f"`qsub` printed no number: {one_line(ran.out) or 'nothing'}; the job may be queued")
+
+    def queued(self, user: SafeWord | None) -> Words:
+        return Words(("qstat", "-xml", *(("-u", user) if user is not None else ())))
+
+    def jobs_queued(self, ran: Ran) -> tuple[JobSeen, ...]:
+        root = parsed(whole(ran, "qstat"), "qstat")
+        if root.tag != "job_info":
+            raise odd("qstat", root.tag)
+        return named_once([_queued(each) for each in root.iter("job_list")], "qstat")
+
+    def past(self, native_ids: tuple[str, ...], *, since_s: int) -> Words | None:
+        # One at a time: the file of all jobs is read for it, and several numbers are not taken.
+        ids = ids_of(native_ids[:1], JOB_ID) if native_ids else ()
+        return Words(("qacct", "-j", ids[0].split(".")[0])) if ids else None
+
+    def find(self, key: SafeWord, *, since_s: int) -> Words | None:
+        # A day is the least that can be said without a zone of time.
+        return Words(("qacct", "-d", str(-(-since_s // 86400)), "-j", key))
+
+    def jobs_past(self, ran: Ran) -> tuple[JobSeen, ...]:
+        text = whole_but(ran, "qacct", NOT_FOUND)
+        blocks = [block for block in re.split(r"^={20,}\s*$", text, flags=re.MULTILINE)[1:] if block.strip()]
+        # Numbers come again, after a restart of a job or when all were used; the last is what it came to.
+        return tuple({job.native_id: job for job in map(_past, blocks)}.values())
+
+    def cancel(self, native_ids: tuple[str, ...]) -> Words:
+        return Words(("qdel", *ids_of(native_ids, JOB_ID)))
+
+    def cancelled(self, ran: Ran) -> Failed | Refused | Unsure | None:
+        # It complains on its standard output.
+        told = Ran(ran.code, "", f"{ran.err}\n{ran.out}", ran.cut) if ran.code else ran
+        return ended(told, "qdel", gone=(*GONE, "for deletion", "has deleted job"), refusals=DENIED)
+
+    def withdraw(self, native_id: str) -> Words | None:
+        return None
+
+    def withdrawn(self, ran: Ran) -> Failed | Refused | Unsure | None:
+        return self.cancelled(ran)
+
+    def drain(self, native_id: str) -> Words | None:
+        return None
+
+    def drained(self, ran: Ran) -> Failed | Refused | Unsure | None:
+        return self.cancelled(ran)
+
+    def probe(self) -> tuple[Words, ...]:
+        return Words(("qconf", "-sq", "*")), Words(("qhost", "-q", "-F", "-xml"))
+
+    def facts(self, answers: tuple[Ran, ...]) -> tuple[QueueFacts, ...]:
+        queues, hosts = answers
+        return facts(whole(queues, "qconf"), parsed(whole(hosts, "qhost"), "qhost"))
+
+
+def _slots(job: BatchJob) -> list[str]:
+    slots = job.cpus * job.nodes
+    if slots == 1 and job.parallel is None:
+        return []
+    return ["-pe", job.parallel or PARALLEL, str(slots)]
+
+
+def parsed(text: str, program: str) -> ElementTree.Element:
+    """The document, after a greeting if there is one. One that defines things of its own is not read: a few
+    lines of such can stand for more than there is memory."""
+    begin = text.find("<?xml")
+    if begin < 0 or "<!" in text:
+        raise odd(program, text[:200])
+    try:
+        return ElementTree.fromstring(text[begin:])
+    except (ElementTree.ParseError, ValueError) as error:
+        raise OddAnswer(f"`{program}` printed no whole XML: {one_line(str(error))}") from None
+
+
+def state_of(letters: str) -> SiteState:
+    if not _STATE.fullmatch(letters):
+        return SiteState.UNKNOWN
+    if "d" in letters:
+        return SiteState.LEAVING
+    if "z" in letters:
+        return SiteState.ENDED
+    if "E" in letters:
+        # It could not be started, and nothing happens before somebody clears that.
+        return SiteState.FAILED
+    if "q" in letters or "w" in letters:
+        return SiteState.PENDING
+    return SiteState.RUNNING if set(letters) & set("rtsST") else SiteState.UNKNOWN
+
+
+def _queued(job: ElementTree.Element) -> JobSeen:
+    ident, name, word, tasks, queue = (
+        (job.findtext(tag) or "").strip()
+        for tag in ("JB_job_number", "JB_name", "state", "tasks", "queue_name")
+    )
+    if not _LISTED_ID.fullmatch(ident) or not word or (tasks and not _TASKS.fullmatch(tasks)):
+        raise odd("qstat", f"job {ident} {name} {word} {tasks}")
+    state, host = state_of(word), queue.partition("@")[2]
+    failed = state is SiteState.FAILED
+    return JobSeen(
+        native_id=f"{ident}.{tasks}" if tasks else ident,
+        key=name,
+        state=state,
+        word=one_line(word),
+        why="it could not be started; `qstat -j` tells why" if failed else "",
+        nodes=(one_line(host),) if host else (),
+    )
+
+
+def _past(block: str) -> JobSeen:
+    told: dict[str, str] = {}
+    for line in block.split("\n"):
+        name, _, value = line.strip().partition(" ")
+        told.setdefault(name, value.strip())
+    ident, code = told.get("jobnumber", ""), told.get("exit_status", "").split(" ")[0]
+    failed = _FAILED.match(told.get("failed", ""))
+    if not _LISTED_ID.fullmatch(ident) or "jobname" not in told or failed is None or number(code) is None:
+        raise odd("qacct", block.strip())
+    well = failed[1] == "0" and number(code) == 0
+    task, host = told.get("taskid", "undefined"), told.get("hostname", "unknown")
+    return JobSeen(
+        native_id=f"{ident}.{task}" if number(task) else ident,
+        key=told["jobname"],
+        state=SiteState.ENDED if well else SiteState.FAILED,
+        word=one_line(told["failed"]),
+        why=one_line(
+            f"exit code {code} after {told.get('ru_wallclock', 'some time')}; failed {told['failed']}"
+        ),
+        nodes=(one_line(host),) if host != "unknown" else (),
+    )
