@@ -99,6 +99,15 @@ def judged(
     return Failed(told)
 
 
+def number_in(ran: Ran, program: str, form: re.Pattern[str]) -> str | Unsure:
+    """The one number in what a submit command printed, among greetings; none or two are no answer."""
+    found = {each[1] for line in ran.out.split("\n") if (each := form.fullmatch(line.strip()))}
+    if len(found) == 1 and not ran.cut:
+        return found.pop()
+    printed = one_line(ran.out.strip()) or "nothing"
+    return Unsure(f"`{program}` printed no number: {printed}; the job may be queued")
+
+
 def ended(
     ran: Ran, program: str, *, gone: Iterable[str], refusals: Iterable[str]
 ) -> Failed | Refused | Unsure | None:

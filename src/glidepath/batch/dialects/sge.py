@@ -17,6 +17,7 @@ from glidepath.batch.dialects.answers import (
     judged,
     named_once,
     number,
+    number_in,
     odd,
     options_of,
     whole,
@@ -101,10 +102,7 @@ class GridEngine:
     def submitted(self, ran: Ran) -> str | Refused | Failed | Unsure:
         if ran.code != 0:
             return judged(ran, "qsub", refusals=REFUSALS, doubts=DOUBTS, nothing=NOTHING)
-        found = {each[1] for line in ran.out.split("\n") if (each := _SUBMITTED.fullmatch(line.strip()))}
-        if len(found) == 1 and not ran.cut:
-            return found.pop()
-        return Unsure(f"`qsub` printed no number: {one_line(ran.out) or 'nothing'}; the job may be queued")
+        return number_in(ran, "qsub", _SUBMITTED)
 
     def queued(self, user: SafeWord | None) -> Words:
         return Words(("qstat", "-xml", *(("-u", user) if user is not None else ())))

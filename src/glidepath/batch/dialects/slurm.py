@@ -18,6 +18,7 @@ from glidepath.batch.dialects.answers import (
     judged,
     named_once,
     number,
+    number_in,
     odd,
     options_of,
     rows,
@@ -141,10 +142,7 @@ class Slurm:
     def submitted(self, ran: Ran) -> str | Refused | Failed | Unsure:
         if ran.code != 0:
             return judged(ran, "sbatch", refusals=REFUSALS, doubts=DOUBTS)
-        found = {each[1] for line in ran.out.split("\n") if (each := _SUBMITTED.fullmatch(line.strip()))}
-        if len(found) == 1 and not ran.cut:
-            return found.pop()
-        return Unsure(f"`sbatch` printed no number: {one_line(ran.out) or 'nothing'}; the job may be queued")
+        return number_in(ran, "sbatch", _SUBMITTED)
 
     def queued(self, user: SafeWord | None) -> Words:
         whose = f"--user={user}" if user is not None else "--me"
