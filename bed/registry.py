@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from bed.parts import Part
 from bed.parts.condor import Condor
+from bed.parts.gridengine import GridEnginePart
 from bed.parts.helm import Helm
 from bed.parts.kubernetes import Kubernetes
 from bed.parts.postgres import Postgres
+from bed.parts.slurm import SlurmPart
+from bed.parts.sshd import Sshd
 from bed.trouble import Trouble
 
 PARTS: dict[str, type[Part]] = {
     "condor": Condor,
+    "gridengine": GridEnginePart,
     "helm": Helm,
     "kubernetes": Kubernetes,
     "postgres": Postgres,
+    "slurm": SlurmPart,
+    "sshd": Sshd,
 }
 
 
