@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from glidepath.cloud.answers import OddAnswer, seconds_of
 from glidepath.cloud.bundle import arguments_of
@@ -33,7 +34,7 @@ from glidepath.ports import Finding, Place
 
 # Of the time of a call, for one request of several: what is left is for looking whether it happened.
 FIRST_PART = 0.6
-LEAVE_S = 2.0  # that a call takes beyond its requests
+LEAVE_S = 4.0  # that a call takes beyond its requests: a program that is stopped has 2 s to obey
 # Names that were asked for and are remembered; older ones are in the listing or will never be.
 ASKED_MAX = 20_000
 # A job that was pending so long ago may run by now, and its pilot may have work.
@@ -153,6 +154,8 @@ class CloudBackend:
             return Refused("the name of a pilot must be at most 63 small letters, digits and `-`")
         if "GLIDEPATH_COLLECTOR" not in dict(spec.join):
             return Refused(f"the pool `{one_line(spec.pool)}` cannot be joined from a cloud")
+        if spec.mates:
+            return Refused("a job of a cloud holds one pilot; ask for one at a time")
         if not spec.secrets and not self.settings.has_token:
             return Refused(f"there is no token for `{spec.offer}`; set `tokens` of the pool, or `has_token`")
         return self._tried(spec.name, lambda deadline: self._submitted(spec, deadline))
@@ -165,6 +168,8 @@ class CloudBackend:
                 self._asked.pop(next(iter(self._asked)))
         if again and (found := self._started(spec, deadline)) is not None:
             return found
+        if self._filling.cut_short(spec.name, wall=self._wall()):
+            return Unsure(f"`{spec.name}` was being asked for when an earlier life ended; it may still come")
         try:
             self._owners.learn(spec.owner)
             with self._filling.of(spec) as values:
@@ -260,8 +265,8 @@ class CloudBackend:
 
     def render(self, spec: PilotSpec) -> str:
         """What `submit` would send, for people: secrets are named and not shown."""
-        with self._filling.of(spec, write=False) as values:
-            sent = self._door.rendered(Verb.SUBMIT, values, gpus=bool(spec.size.gpus))
+        values = self._filling.shown(spec)
+        sent = self._door.rendered(Verb.SUBMIT, values, gpus=bool(spec.size.gpus))
         told = " ".join(arguments_of(spec, self._filling.box(spec)))
         return f"{sent}\n\n# What the pilot in it is told, besides its token:\n{told}\n"
 
@@ -322,13 +327,17 @@ class CloudBackend:
         return time.monotonic() + self.settings.timeout
 
     def _tidied(self, deadline: float) -> None:
-        """A request that something on the way repeated made two jobs of one; the second goes unseen."""
+        """A request that something on the way repeated made two jobs of one; the second goes unseen.
+
+        One that does not go is in the notes of every listing, and keeps nobody from what is to be done.
+        """
         with self._lock:
             due = self._seen.surplus if self._seen is not None else ()
         if not due:
             return
-        for job in self._look(deadline).surplus[:SURPLUS_AT_ONCE]:
-            self._ended(job, deadline)
+        with suppress(CloudError, OddAnswer):
+            for job in self._look(deadline).surplus[:SURPLUS_AT_ONCE]:
+                self._ended(job, deadline)
 
     def _tried(self, name: str, call: Callable[[float], Outcome]) -> Outcome:
         """What went wrong, as an outcome: whether something may have happened is the difference."""

@@ -5,38 +5,22 @@ No shell, no terminal, an environment that is written out, and an end in time, w
 
 from __future__ import annotations
 
-import os
-import selectors
 import shlex
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
 
 from glidepath.cloud.answers import rows_of
-from glidepath.cloud.door import ANSWER_BYTES_MAX, CloudError, Said, Verb
+from glidepath.cloud.door import CloudError, Said, Verb
 from glidepath.cloud.key import without
 from glidepath.cloud.places import OF_KEY, Values, filled, filled_words, hidden, parts_of
 from glidepath.cloud.settings import CommandSettings, ListingSettings
 from glidepath.core.text import one_line
+from glidepath.remote.child import Ended, ended
+from glidepath.remote.runner import OUT_BYTES_MAX
 
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "USER", "LOGNAME", "TZ", "TMPDIR")
-CHUNK_BYTES = 64 << 10
-ERROR_BYTES_MAX = 64 << 10
-POLL_S = 0.1
-# A program that has ended may have left a child that keeps its output open; nobody waits for that one.
-LINGER_S = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """No code: it was stopped at its deadline."""
-
-    code: int | None
-    out: bytes
-    err: bytes
+# What a shell says where a program is not there or cannot be run: nothing that it prints is about a job.
+NO_PROGRAM = frozenset({126, 127})
 
 
 class CommandDoor:
@@ -60,17 +44,17 @@ class CommandDoor:
         words = filled_words(self._words(verb, gpus=gpus), values)
         key = self._key()
         secrets = (key, *(value for name, value in values.items() if name in ("bundle", "token")))
-        ended = self._run(words, self._env(verb, {**values, "key": key}), deadline)
+        end = self._run(words, self._env(verb, {**values, "key": key}), deadline)
         said = f"`{one_line(shlex.join(words[:3]))}`"
-        told = without((ended.err + b"\n" + ended.out).decode("utf-8", "replace"), secrets)
-        last = one_line(_last_line(told))
-        if ended.code is None:
+        if end.code is None:
             raise CloudError(f"{said} gave no answer in time; it was stopped", unclear=True)
-        if ended.code:
-            raise CloudError(f"{said} ended with {ended.code}: {last}", **self._meant(verb, told))
-        if len(ended.out) > ANSWER_BYTES_MAX:
-            raise CloudError(f"{said} prints more than {ANSWER_BYTES_MAX >> 20} MiB", unclear=True)
-        text = without(ended.out.decode("utf-8", "replace"), secrets)
+        if end.code:
+            told = without((end.out + b"\n" + end.err).decode("utf-8", "replace"), secrets)
+            means = {} if end.code in NO_PROGRAM else self._meant(verb, told)
+            raise CloudError(f"{said} ended with {end.code}: {one_line(_last_line(told))}", **means)
+        if end.cut:
+            raise CloudError(f"{said} prints more than {OUT_BYTES_MAX >> 20} MiB", unclear=True)
+        text = without(end.out.decode("utf-8", "replace"), secrets)
         if verb in (Verb.LIST, Verb.SHOW):
             return Said(rows=rows_of(text, self._listing, alone=verb is Verb.SHOW))
         return Said(text)
@@ -101,62 +85,14 @@ class CommandDoor:
         return {"gone": any(word.lower() in lower for word in self._settings.gone)}
 
     def _run(self, words: list[str], env: dict[str, str], deadline: float) -> Ended:
-        if time.monotonic() >= deadline:
+        limit_s = deadline - time.monotonic()
+        if limit_s <= 0:
             raise CloudError("there was no time left to ask the cloud", sent=False)
         try:
-            started = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd="/",
-                env=env,
-                start_new_session=True,
-            )
+            return ended(words, given=b"", limit_s=limit_s, environ=env)
         except OSError as error:
-            raise CloudError(
-                f"`{one_line(words[0])}` cannot be started: {error.strerror}", sent=False
-            ) from None
-        with started:
-            try:
-                out, err = _heard(started, deadline)
-                code: int | None = started.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired as error:
-                code, out, err = None, error.output or b"", b""
-            finally:
-                if started.poll() is None:
-                    # The whole group: a program of this kind is often a script around another.
-                    with suppress(ProcessLookupError):
-                        os.killpg(started.pid, signal.SIGKILL)
-        return Ended(code, out, err)
-
-
-def _heard(started: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
-    """Both outputs to their ends, bounded; raises TimeoutExpired at the deadline."""
-    assert started.stdout is not None
-    assert started.stderr is not None
-    parts: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
-    # One more than may be, so that too much is noticed.
-    most = {"out": ANSWER_BYTES_MAX + 1, "err": ERROR_BYTES_MAX}
-    over_at: float | None = None
-    with selectors.DefaultSelector() as both:
-        both.register(started.stdout, selectors.EVENT_READ, "out")
-        both.register(started.stderr, selectors.EVENT_READ, "err")
-        while both.get_map():
-            now = time.monotonic()
-            if now >= deadline:
-                raise subprocess.TimeoutExpired("", 0, bytes(parts["out"]))
-            if over_at is not None and now >= over_at:
-                break
-            for key, _ in both.select(min(POLL_S, deadline - now)):
-                part = os.read(key.fd, CHUNK_BYTES)
-                if not part:
-                    both.unregister(key.fileobj)
-                room = most[key.data] - len(parts[key.data])
-                parts[key.data] += part[: max(0, room)]
-            if over_at is None and started.poll() is not None:
-                over_at = time.monotonic() + LINGER_S
-    return bytes(parts["out"]), bytes(parts["err"])
+            why = error.strerror or type(error).__name__
+            raise CloudError(f"`{one_line(words[0])}` cannot be started: {why}", sent=False) from None
 
 
 def _last_line(text: str) -> str:

@@ -9,28 +9,35 @@ import base64
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from glidepath.cloud.bundle import bundle_of
 from glidepath.cloud.label import folded, label_of
-from glidepath.cloud.settings import CloudSettings
+from glidepath.cloud.settings import CloudSettings, wanted_by
 from glidepath.cloud.sizes import CPU_MILLI, Boxes
 from glidepath.core.provision.pilot import PilotSpec
-from glidepath.core.quantity import Resources
+from glidepath.core.quantity import PilotName, Resources
 
 MIB_PER_GB = 1024  # What clouds call GB is mostly this, and never less than what is asked for.
 MINUTE_S = 60
+ASK = "ask-"
+# A program that was left alone by our death has given up by then, or the cloud has what it was told.
+CUT_SHORT_S_MAX = 600.0
 
 
 class Filling:
-    """For the pilots of one site."""
+    """For the pilots of one site. What no template asks for is not made, least of all written to a disk."""
 
     def __init__(self, settings: CloudSettings, folder: Path) -> None:
         self.settings = settings
         self.boxes = Boxes(settings.memory_per_cpu, settings.cpu_sizes)
         self._folder = folder
+        self._wanted = wanted_by(settings)
+        self._lock = threading.Lock()
+        self._open: set[Path] = set()  # folders of requests that this process is making
 
     def box(self, spec: PilotSpec) -> Resources:
         """The container that is asked for. Raises ValueError where the cloud has none so large."""
@@ -39,30 +46,65 @@ class Filling:
             raise ValueError(self.boxes.refusal(spec.size))
         return found
 
+    def cut_short(self, name: PilotName, *, wall: float) -> bool:
+        """Whether an earlier life ended while it asked for this pilot, so that its program may still run.
+
+        What was left so long ago that no program runs any more is cleared away here.
+        """
+        found = False
+        with suppress(FileNotFoundError):
+            for entry in list(os.scandir(self._folder)):
+                # What is put behind the name has no `-`.
+                asked_for, _, _ = entry.name.removeprefix(ASK).rpartition("-")
+                with self._lock:
+                    ours = Path(entry.path) in self._open
+                if ours or not entry.name.startswith(ASK):
+                    continue
+                if wall - entry.stat().st_mtime > CUT_SHORT_S_MAX:
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                elif asked_for == name:
+                    found = True
+        return found
+
     @contextmanager
-    def of(self, spec: PilotSpec, *, write: bool = True) -> Iterator[dict[str, str]]:
-        """All values; without `write` no file is made, and the values are only for people."""
-        box = self.box(spec)
-        values = {**self._told(spec), **_amounts(spec, box, grace_s=self.settings.walltime_grace)}
-        bundle = bundle_of(spec, box)
-        token = next((content for _, content in spec.secrets), "")
-        values |= {"bundle": base64.b64encode(bundle).decode(), "token": token.strip()}
-        names = {"file": f"{spec.name}.pyz", "token_file": f"{spec.name}.token"}
-        values |= {f"{place}_name": name for place, name in names.items()}
-        if not write:
-            yield values | {place: f"/{name}" for place, name in names.items()}
-            return
+    def of(self, spec: PilotSpec) -> Iterator[dict[str, str]]:
+        """All values, with files that are there until the request is over."""
+        values, contents = self._values(spec)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix="ask-", dir=self._folder))
+        # Also where there is nothing to write: what is left of it tells the next life of a request cut short.
+        made = Path(tempfile.mkdtemp(prefix=f"{ASK}{spec.name}-", dir=self._folder))
+        with self._lock:
+            self._open.add(made)
         try:
-            contents = {"file": bundle, "token_file": token.encode()}
             for place, content in contents.items():
-                if content:
-                    _write(made / names[place], content)
-                    values[place] = str(made / names[place])
+                path = made / values[f"{place}_name"]
+                _write(path, content)
+                values[place] = str(path)
             yield values
         finally:
             shutil.rmtree(made, ignore_errors=True)
+            with self._lock:
+                self._open.discard(made)
+
+    def shown(self, spec: PilotSpec) -> dict[str, str]:
+        """The same values for people: nothing is written, and files have no folder."""
+        values, contents = self._values(spec)
+        return values | {place: f"/{values[f'{place}_name']}" for place in contents}
+
+    def _values(self, spec: PilotSpec) -> tuple[dict[str, str], dict[str, bytes]]:
+        """The texts, and the contents of files that are still to be written."""
+        box = self.box(spec)
+        values = {**self._told(spec), **_amounts(spec, box, grace_s=self.settings.walltime_grace)}
+        values |= {"file_name": f"{spec.name}.pyz", "token_file_name": f"{spec.name}.token"}
+        token = next((content for _, content in spec.secrets), "")
+        contents: dict[str, bytes] = {}
+        if {"bundle", "file"} & self._wanted:
+            bundle = bundle_of(spec, box)
+            values["bundle"] = base64.b64encode(bundle).decode()
+            contents["file"] = bundle
+        values["token"] = token.strip()
+        contents["token_file"] = token.encode()
+        return values, {place: told for place, told in contents.items() if told and place in self._wanted}
 
     def _told(self, spec: PilotSpec) -> dict[str, str]:
         offer = spec.offer.partition("/")[2]

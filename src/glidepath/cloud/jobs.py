@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from glidepath.cloud.answers import Row, code_of
-from glidepath.cloud.label import Intent, intent_of, is_ours, unfolded
+from glidepath.cloud.label import Intent, intent_of, label_looks_ours, name_looks_ours, unfolded
 from glidepath.core.provision.pilot import SiteState
 from glidepath.core.quantity import PilotName, SiteName
 from glidepath.core.text import one_line
@@ -18,7 +18,6 @@ from glidepath.core.text import one_line
 NOTES_MAX = 20
 OVER = frozenset({SiteState.ENDED, SiteState.FAILED})
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:/@+=-]{0,254})")
-_LABEL = re.compile(r"[a-z2-7]{16,4000}")
 # Of two jobs for one pilot, the one that is more alive is the pilot.
 _LIVELIER = (
     SiteState.RUNNING,
@@ -79,7 +78,7 @@ def jobs_of(rows: Iterable[Row], site: SiteName, states: Mapping[str, SiteState]
     for row in rows:
         state, note = _state(row, states)
         try:
-            intent = _intent(row, labelled=labelled)
+            intent = _intent(row, site, labelled=labelled)
             if intent is not None and not _ID.fullmatch(row.id):
                 raise ValueError(f"its number `{one_line(row.id)}` is none that could be sent back")
         except ValueError as error:
@@ -103,11 +102,11 @@ def jobs_of(rows: Iterable[Row], site: SiteName, states: Mapping[str, SiteState]
     return Jobs(ranked, lacking, tuple(notes))
 
 
-def _intent(row: Row, *, labelled: bool) -> Intent | None:
-    """None where the job is not ours."""
+def _intent(row: Row, site: SiteName, *, labelled: bool) -> Intent | None:
+    """None where the job is not ours: one that only looks a little like ours must not stop this site."""
     if labelled:
-        return intent_of(row.name, row.label) if _LABEL.fullmatch(row.label) else None
-    return unfolded(row.name) if is_ours(row.name) else None
+        return intent_of(row.name, row.label) if label_looks_ours(row.label, site) else None
+    return unfolded(row.name) if name_looks_ours(row.name, site) else None
 
 
 def _state(row: Row, states: Mapping[str, SiteState]) -> tuple[SiteState, str]:

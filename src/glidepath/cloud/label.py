@@ -82,9 +82,22 @@ def folded(spec: PilotSpec, *, letters_max: int) -> str:
     return found
 
 
-def is_ours(name: str) -> bool:
-    """Whether a name looks like one that we folded, be it broken."""
-    return MARK in name
+def label_looks_ours(label: str, site: SiteName) -> bool:
+    """Whether it begins as labels of this site do, be it broken. Others may write what they like."""
+    return label.startswith(_beginning(site))
+
+
+def name_looks_ours(name: str, site: SiteName) -> bool:
+    """The same of a name that we folded; one that was cut right behind its mark is counted as well."""
+    pilot, mark, label = name.rpartition(MARK)
+    begins = _beginning(site)
+    return bool(mark) and usable(pilot) and (label.startswith(begins) or begins.startswith(label))
+
+
+def _beginning(site: SiteName) -> str:
+    packed = _text(site)
+    # Five bits to a letter: the last letter of these bytes may hold bits of the next one.
+    return base64.b32encode(packed).decode().lower()[: len(packed) * 8 // 5]
 
 
 def unfolded(name: str) -> Intent:

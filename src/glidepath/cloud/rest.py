@@ -34,7 +34,7 @@ WAIT_S_MAX = 300.0
 WAIT_S_USUAL = 5.0
 ROWS_MAX = 100_000
 NEXT_LETTERS_MAX = 2000
-BUSY = frozenset({429, 503})
+TOO_MANY, UNAVAILABLE = 429, 503
 # The only answers of the kind "you are wrong" that may be others the next time.
 TOO_SLOW = frozenset({408, 425})
 
@@ -161,7 +161,9 @@ class RestDoor:
         answer = self._sent(method, path, json.dumps(body).encode() if body else b"", key, deadline=deadline)
         text = without(answer.body.decode("utf-8", "replace"), secrets)
         said = f"`{method} {one_line(path)}` was answered with {answer.status}"
-        if answer.status in BUSY:
+        # A 503 that says when to come back was put off by the server itself; without that it may be the word
+        # of something on the way, whose server has had the request.
+        if answer.status == TOO_MANY or (answer.status == UNAVAILABLE and answer.retry_after):
             wait_s = self._wait_s(answer.retry_after)
             with self._lock:
                 self._quiet_until = max(self._quiet_until, time.monotonic() + wait_s)

@@ -35,6 +35,8 @@ OURS_NEVER = frozenset({"PATH", "HOME", "LD_PRELOAD", "LD_LIBRARY_PATH"})
 HEADERS_NEVER = frozenset({"host", "content-length", "transfer-encoding", "connection", "content-type"})
 
 TOKENS = {**OF_PILOT, **OF_SECRETS}
+# A request goes elsewhere: paths of files on this machine mean nothing there.
+OF_BODY = {place: form for place, form in TOKENS.items() if place not in ("file", "token_file")}
 
 
 def _fits(form: re.Pattern[str], what: str) -> AfterValidator:
@@ -135,16 +137,9 @@ class CommandSettings(Table):
         description="Where a failed `submit` prints one of these, in any case, asking again would not help.",
     )
     gone: Annotated[tuple[Word, ...], Field(strict=False)] = Field(
-        default=("not found", "no such job", "does not exist"),
+        default=("job not found", "no such job", "does not exist"),
         description="Where another failed command prints one of these, the job is gone.",
     )
-
-    @model_validator(mode="after")
-    def _only_in_submit(self) -> CommandSettings:
-        for word in (*self.submit, *self.submit_gpus):
-            if "{id}" in word:
-                raise ValueError("`submit`: `{id}` is not known before the job is there")
-        return self
 
 
 class EndpointSettings(Table):
@@ -209,11 +204,15 @@ class RestSettings(Table):
         at = urlsplit(self.url)
         if at.scheme not in ("https", "http") or not at.hostname or at.query or at.fragment or at.username:
             raise ValueError("`url` must be `https://HOST`, with a port and a path if need be")
+        try:
+            _ = at.port
+        except ValueError:
+            raise ValueError("`url`: the port is no number from 1 to 65535") from None
         if at.scheme == "http" and at.hostname not in _LOOPBACK:
             raise ValueError("`url`: the key would be read by everybody on the way; write `https://`")
         for name in ("submit", "list", "show", "delete", "cancel", "drain", "logs"):
             if (endpoint := getattr(self, name)) is not None:
-                known = TOKENS if name == "submit" else {} if name == "list" else OF_JOB
+                known = OF_BODY if name == "submit" else {} if name == "list" else OF_JOB
                 _check_endpoint(name, endpoint, known)
         return self
 
@@ -344,10 +343,10 @@ class CloudSettings(Table):
             raise ValueError(f'`way = "{self.way}"` needs the table `{self.way}`')
         if self.key_file and self.key_variable:
             raise ValueError("`key_file` and `key_variable` are both set; keep one")
-        said = _texts(table.model_dump())
+        said = _texts(table)
         if "{key}" in said and not (self.key_file or self.key_variable):
             raise ValueError("`{key}` is used; set `key_file` or `key_variable`")
-        submit = _texts(table.submit if isinstance(table, CommandSettings) else table.submit.model_dump())
+        submit = _submit_texts(table)
         if self.listing.label and "{label}" not in submit:
             raise ValueError("`listing.label` is set, and `submit` does not send `{label}`")
         needed = ("{name}", "{pilot}") if self.listing.label else ("{name}",)
@@ -358,10 +357,27 @@ class CloudSettings(Table):
         return self
 
 
+def _submit_texts(table: CommandSettings | RestSettings) -> str:
+    """All texts that are filled in when a pilot is asked for."""
+    if isinstance(table, CommandSettings):
+        return _texts((table.submit, table.submit_gpus, table.env))
+    return _texts(table.submit)
+
+
+def wanted_by(settings: CloudSettings) -> frozenset[str]:
+    """The places that stand somewhere in what asks for a pilot."""
+    table = settings.command if settings.way == "command" else settings.rest
+    assert table is not None, "the settings were checked"
+    texts = _submit_texts(table)
+    return frozenset(place for place in TOKENS if f"{{{place}}}" in texts or f"{{{place}:" in texts)
+
+
 def _texts(value: object) -> str:
     """All texts of a table in one, to look for a place in."""
     if isinstance(value, str):
         return value
+    if isinstance(value, Table):
+        value = dict(value)
     if isinstance(value, Mapping):
         return "\n".join(_texts(each) for each in value.values())
     if isinstance(value, (tuple, list)):
