@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from glidepath.cloud.answers import OddAnswer, seconds_of
+from glidepath.cloud.answers import OddAnswer, Row, seconds_of
 from glidepath.cloud.bundle import arguments_of
 from glidepath.cloud.command import CommandDoor
 from glidepath.cloud.door import CloudDoor, CloudError, LaterError, Verb
@@ -85,7 +85,7 @@ class CloudBackend:
         return SiteListing(pilots, complete=not jobs.lacking, notes=jobs.notes)
 
     def _look(self, deadline: float) -> Jobs:
-        rows = self._door.ask(Verb.LIST, {}, deadline=deadline).rows
+        rows = self._read(Verb.LIST, {}, deadline)
         labelled = bool(self.settings.listing.label)
         found = jobs_of(rows, self.site, self._states, labelled=labelled)
         with self._lock:
@@ -308,13 +308,21 @@ class CloudBackend:
     def _shown(self, target: Target, deadline: float) -> tuple[Job, ...]:
         values = {"id": target.native_id, "pilot": target.name, "site": self.site}
         try:
-            rows = self._door.ask(Verb.SHOW, values, deadline=deadline).rows
+            rows = self._read(Verb.SHOW, values, deadline)
         except CloudError as error:
             if error.gone:
                 return ()
             raise
         labelled = bool(self.settings.listing.label)
         return jobs_of(rows, self.site, self._states, labelled=labelled).of(target.name)
+
+    def _read(self, verb: Verb, values: Mapping[str, str], deadline: float) -> tuple[Row, ...]:
+        """Whatever goes wrong with a look, nothing has happened by it."""
+        try:
+            return self._door.ask(verb, values, deadline=deadline).rows
+        except CloudError as error:
+            error.unclear = False
+            raise
 
     def _known(self, name: str) -> tuple[Job, ...]:
         with self._lock:
