@@ -41,6 +41,7 @@ WAITING = {
     "pilot": ["tests/pilot"],
     "kube": ["tests/kube"],
     "grid": ["tests/grid"],
+    "cloud": ["tests/cloud"],
     "bed": ["tests/bed"],
     "condor": ["tests/condor"],
 }

@@ -143,7 +143,7 @@ class CommandSettings(Table):
 
 
 class EndpointSettings(Table):
-    """One request."""
+    """One request: `submit`, `list`, `show`, `delete`, `cancel`, `drain` and `logs` are such tables."""
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = Field(description="Its method.")
     path: ApiPath = Field(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from inspect import cleandoc
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
@@ -217,8 +218,31 @@ def _kinds(catalog: Catalog, group: str, tables: str) -> Iterable[str]:
         title = f"### `[{tables}.NAME.{one_line(kind)}]`\n\nOnly for kind `{one_line(kind)}`.\n\n"
         if isinstance(model, type) and issubclass(model, BaseModel):
             yield title + _rows(_fields(model))
+            yield from _inner(f"{tables}.NAME.{one_line(kind)}", model, set())
         elif model is not None and dataclasses.is_dataclass(model):
             yield title + _rows(_of_dataclass(model))
+
+
+def _inner(path: str, model: type[BaseModel], told: set[type[BaseModel]]) -> Iterable[str]:
+    """The tables within a table of a kind, each form of them once."""
+    for name, field in model.model_fields.items():
+        kinds = [kind for kind in _parts(field.annotation) if issubclass(kind, Table) and kind not in told]
+        for kind in kinds:
+            told.add(kind)
+            word = type_word(field)
+            named = word == "table" and get_origin(field.annotation) is Mapping
+            at = f"{path}.{name}{'.NAME' if named else ''}"
+            title = f"[[{at}]]" if word == "list of tables" else f"[{at}]"
+            yield f"#### `{title}`\n\n{cleandoc(kind.__doc__ or '')}\n\n{_rows(_fields(kind))}"
+            yield from _inner(at, kind, told)
+
+
+def _parts(kind: Any) -> Iterable[type]:
+    """All classes that a type is made of."""
+    if isinstance(kind, type):
+        yield kind
+    for each in get_args(kind):
+        yield from _parts(each)
 
 
 def _of_dataclass(model: Any) -> Iterable[tuple[str, str, str, str]]:
