@@ -56,7 +56,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "pilot": (),
     "embedded": ("core", "ports", "pilot", "store"),
     "backends": ("core", "ports", "pilot", "config", "kube", "batch", "cloud"),
-    "remote": ("core", "config"),
+    "remote": ("core", "ports", "config"),
     "batch": ("core", "ports", "pilot", "terms", "config", "remote"),
     "cloud": ("core", "ports", "pilot", "terms", "config", "remote"),
     "condor": ("core", "ports", "pilot", "story", "terms", "config"),

@@ -225,6 +225,37 @@ class Furnished(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Connection:
+    """How the commands of a site get there. No host: they run here, and nothing is to be opened."""
+
+    host: str = ""
+    login: str = "key"  # or `person`: then only somebody at a terminal opens it
+    is_open: bool = True
+    keep_s: int = 0  # so long it stays open while nothing is asked for
+    why: str = ""  # why it is not open, and what to do
+
+
+@runtime_checkable
+class LogsIn(Protocol):
+    """A backend whose site is reached over a connection that a person may have to open."""
+
+    def connection(self) -> Connection:
+        """How it is now; nothing is opened for the answer."""
+        ...
+
+    def login(self, say: Callable[[str], None]) -> Connection:
+        """Opens it, and sees that a command runs there; `say` is told each step. A password or a second
+        factor is asked for in the terminal of this program. The connection outlives it. Raises OSError."""
+        ...
+
+    def logout(self) -> Connection:
+        """Closes it at once, for everybody who uses it."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where this glidepath keeps its things: doors that need a folder or the store find them here."""
 

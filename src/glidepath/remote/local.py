@@ -6,9 +6,10 @@ in a variable, such as `SBATCH_PARTITION`, would go before what the configuratio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from glidepath.core.text import one_line
+from glidepath.ports import Connection
 from glidepath.remote.child import ended
 from glidepath.remote.runner import NotSent, Ran
 
@@ -50,6 +51,16 @@ class LocalRunner:
 
     def close(self) -> None:
         """Nothing stays open between two commands."""
+
+    def connection(self) -> Connection:
+        return Connection()
+
+    def login(self, say: Callable[[str], None]) -> Connection:
+        say("the commands run on this machine; there is nothing to log in to")
+        return Connection()
+
+    def logout(self) -> Connection:
+        return Connection()
 
     def _found(self, word: str) -> str:
         """By the command's own search path, not by ours."""

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from glidepath.ports import LogsIn
+
 # What one command may print; the rest is cut, and the answer says so.
 OUT_BYTES_MAX = 32 << 20
 
@@ -36,3 +38,7 @@ class Runner(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Reached(Runner, LogsIn, Protocol):
+    """A runner with the connection over which its place is reached."""
