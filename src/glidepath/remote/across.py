@@ -67,8 +67,9 @@ def marks(mark: str) -> Marks:
 def line(argv: Sequence[str], *, given: bytes, path: str, limit_s: float) -> bytes:
     """What the shell reads after its greeting, ending with the only line break in it."""
     words = " ".join(_quoted(word) for word in argv)
-    # By way of a pipe in any case: what is left of ours must not be read by the command.
-    fed = b"printf %b '" + _escaped(given) + b'\' | "$@"' if given else b'"$@" </dev/null'
+    # A command that does not read it makes no mistake, and nobody need hear of the broken pipe.
+    fed = b"printf %b '" + _escaped(given) + b"' 2>/dev/null | " if given else b""
+    fed += b'"$@"' if given else b'"$@" </dev/null'
     # In this order: what was put in is not looked through again.
     before, after = _LINE.split("GIVEN")
     before = before.replace("PATHS", f"PATH={path}:$PATH;" if path else "")
