@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from glidepath.core.text import one_line
 from glidepath.core.units import shown_duration
 from glidepath.sim.keep import Encoded
-from glidepath.sim.storm import storm
+from glidepath.sim.storm import node_storm, storm
 from glidepath.sim.study import replayed, simulated
 
+WORLDS = {"storm": storm, "node-storm": node_storm}
 SEEDS = 10_000
 CYCLES = 500
 # After so many broken seeds the next one teaches nothing that the first did not.
@@ -29,6 +30,7 @@ FAILURES_MAX = 10
 # Workers begin anew after so many seeds each: what they keep for speed must not grow through the night.
 SEEDS_EACH = 100
 # On a terminal the line is renewed every second; in a log it should be found, not fill it.
+Case = tuple[int, int, str]  # seed, cycles, world
 TERMINAL_S = 1.0
 LOG_S = 60.0
 
@@ -39,6 +41,7 @@ class Stormed:
 
     seed: int
     cycles: int  # under faults
+    world: str = "storm"
     turns: int = 0  # with those after the faults stopped
     replayed: int = 0
     pilots: int = 0
@@ -48,22 +51,23 @@ class Stormed:
     @property
     def line(self) -> str:
         """What a person types to see it again."""
-        return repeat_line("storm", self.seed, self.cycles)
+        return repeat_line(self.world, self.seed, self.cycles)
 
 
 def repeat_line(scenario: str, seed: int, cycles: int) -> str:
     return f"glidepath sim run {scenario} --seed {seed} --cycles {cycles}"
 
 
-def stormed(seed: int, cycles: int = CYCLES) -> Stormed:
+def stormed(seed: int, cycles: int = CYCLES, world: str = "storm") -> Stormed:
     kept = Encoded()
-    run = simulated(storm(seed), seed, cycles=cycles, keeps=kept)
+    run = simulated(WORLDS[world](seed), seed, cycles=cycles, keeps=kept)
     count, differ = replayed(kept)
     left = (f"isolation: {run.left} jobs were never served",) if run.left else ()
     score = run.result.score
     return Stormed(
         seed,
         cycles,
+        world,
         turns=score.cycles,
         replayed=count,
         pilots=score.asked,
@@ -72,9 +76,7 @@ def stormed(seed: int, cycles: int = CYCLES) -> Stormed:
     )
 
 
-def all_stormed(
-    cases: Iterable[tuple[int, int]], workers: int, *, each: int = SEEDS_EACH
-) -> Iterator[Stormed]:
+def all_stormed(cases: Iterable[Case], workers: int, *, each: int = SEEDS_EACH) -> Iterator[Stormed]:
     """Seeds and their cycles, as they end, on so many cores. A run that dies of itself is a finding too."""
     left = list(cases)
     # Not `max_tasks_per_child`: when all workers come to their end together, Python 3.11 begins no other.
@@ -82,10 +84,10 @@ def all_stormed(
         yield from _together(left[start : start + each * workers], workers)
 
 
-def _together(cases: list[tuple[int, int]], workers: int) -> Iterator[Stormed]:
+def _together(cases: list[Case], workers: int) -> Iterator[Stormed]:
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
     try:
-        asked: dict[Future[Stormed], tuple[int, int]] = {pool.submit(stormed, *case): case for case in cases}
+        asked: dict[Future[Stormed], Case] = {pool.submit(stormed, *case): case for case in cases}
         for future in as_completed(asked):
             error = future.exception()
             if error is None:
@@ -148,6 +150,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them (default 0)")
     parser.add_argument("--cycles", type=int, default=CYCLES, help=f"under faults (default {CYCLES})")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at once (default: all cores)")
+    parser.add_argument("--world", choices=sorted(WORLDS), default="storm", help="default storm")
     options = parser.parse_args(argv)
     if min(options.seeds, options.cycles, options.jobs) < 1:
         parser.error("--seeds, --cycles and --jobs are at least 1")
@@ -155,7 +158,7 @@ def main(argv: list[str]) -> int:
     broken = 0
     progress = Progress(options.seeds)
     seeds = range(options.first, options.first + options.seeds)
-    for run in all_stormed([(seed, options.cycles) for seed in seeds], options.jobs):
+    for run in all_stormed([(seed, options.cycles, options.world) for seed in seeds], options.jobs):
         runs.append(run)
         if run.broken:
             broken += 1

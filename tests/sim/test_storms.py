@@ -23,21 +23,25 @@ from glidepath.sim.storm import storm
 from glidepath.sim.study import replayed, simulated
 from glidepath.store.engine import open_store
 from glidepath.store.migrations import migrate
-from soak import Stormed, all_stormed, repeat_line
+from soak import WORLDS, Case, Stormed, all_stormed, repeat_line
 
 SEEDS = range(24)
+NODE_SEEDS = range(8)
 CYCLES = 200  # under faults; with the calm after them about three hundred
 WORKERS = 2
 KEPT_KEYS = {"scenario", "seed", "cycles", "why"}
 KEPT = tomllib.loads((Path(__file__).parent / "kept_seeds.toml").read_text(encoding="utf-8"))["seed"]
-Runs = dict[tuple[int, int], Stormed]
+Runs = dict[Case, Stormed]
 
 
 @pytest.fixture(scope="module")
 def runs() -> Runs:
     """All seeds of this file once, on both cores."""
-    cases = {(seed, CYCLES) for seed in SEEDS} | {(kept["seed"], kept["cycles"]) for kept in KEPT}
-    return {(run.seed, run.cycles): run for run in all_stormed(sorted(cases), WORKERS)}
+    cases = {(seed, CYCLES, "storm") for seed in SEEDS} | {
+        (seed, CYCLES, "node-storm") for seed in NODE_SEEDS
+    }
+    cases |= {(kept["seed"], kept["cycles"], kept["scenario"]) for kept in KEPT}
+    return {(run.seed, run.cycles, run.world): run for run in all_stormed(sorted(cases), WORKERS)}
 
 
 def assert_whole(run: Stormed) -> None:
@@ -49,14 +53,19 @@ def assert_whole(run: Stormed) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_storm_breaks_nothing_leaves_nobody_and_replays(runs: Runs, seed: int) -> None:
-    assert_whole(runs[(seed, CYCLES)])
+    assert_whole(runs[(seed, CYCLES, "storm")])
+
+
+@pytest.mark.parametrize("seed", NODE_SEEDS)
+def test_a_storm_over_jobs_of_several_nodes_breaks_nothing_either(runs: Runs, seed: int) -> None:
+    assert_whole(runs[(seed, CYCLES, "node-storm")])
 
 
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: f"{kept['scenario']}-{kept['seed']}")
 def test_a_seed_that_once_found_something_stays_whole(runs: Runs, kept: dict[str, Any]) -> None:
     assert set(kept) == KEPT_KEYS
-    assert (kept["scenario"], bool(kept["why"])) == ("storm", True)
-    assert_whole(runs[(kept["seed"], kept["cycles"])])
+    assert (kept["scenario"] in WORLDS, bool(kept["why"])) == (True, True)
+    assert_whole(runs[(kept["seed"], kept["cycles"], kept["scenario"])])
 
 
 def test_every_fault_struck_often_and_the_worlds_were_not_small(runs: Runs) -> None:
@@ -127,5 +136,5 @@ def test_the_line_that_repeats_a_failure_names_scenario_seed_and_cycles() -> Non
 
 
 def test_a_long_soak_goes_on_with_fresh_workers() -> None:
-    cases = [(seed, 2) for seed in range(5)]
-    assert sorted(run.seed for run in all_stormed(cases, 2, each=1)) == [seed for seed, _ in cases]
+    cases = [(seed, 2, "storm") for seed in range(5)]
+    assert sorted(run.seed for run in all_stormed(cases, 2, each=1)) == [seed for seed, *_ in cases]

@@ -1,7 +1,7 @@
 """The built-in scenarios: a name, a seed and, for one of them, a trace come in, a scenario goes out.
 
 Each kind of workload has one of its own name, over the same three made-up sites. `grid` plays a trace on one
-site without limits, where only the policy counts; `storm` has every fault. Nothing is run here.
+site without limits, where only the policy counts; `storm` and `node-storm` have every fault. Nothing is run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from glidepath.core.text import nearest, one_line
 from glidepath.sim.arrival import Arrival
 from glidepath.sim.place import Behaviour, Matching
 from glidepath.sim.scenario import Scenario, Workload
-from glidepath.sim.storm import storm
+from glidepath.sim.storm import node_storm, storm
 from glidepath.sim.swf import SwfOptions, SwfTrace
 from glidepath.sim.workloads import KINDS
 
@@ -170,6 +170,10 @@ def _storm(seed: int, trace: Path | None) -> Scenario:
     return storm(seed)
 
 
+def _node_storm(seed: int, trace: Path | None) -> Scenario:
+    return node_storm(seed)
+
+
 BUILTIN: dict[str, Builtin] = {
     "burst": Builtin("500 jobs at once, every hour, for six hours", _of_kind("burst")),
     "steady": Builtin("jobs come one by one, 600 in an hour, for six hours", _of_kind("steady")),
@@ -185,6 +189,7 @@ BUILTIN: dict[str, Builtin] = {
         reads_trace=True,
     ),
     "storm": Builtin("another world for each seed, with every fault at once", _storm),
+    "node-storm": Builtin("the same over batch sites, whose jobs start pilots on several nodes", _node_storm),
 }
 
 

@@ -129,6 +129,8 @@ class SimBackend:
         return answer
 
     def submit(self, spec: PilotSpec) -> Outcome:
+        for mate in spec.mates:
+            self.on_act("submit", mate)
         return self._act("submit", spec.name, lambda: self.world.submit(spec))
 
     def withdraw(self, target: Target) -> Outcome:

@@ -47,6 +47,9 @@ class Ledger:
         self.limits |= {f"site {site.name}": site.limits for site in rules.sites}
         self.limits |= {f"offer {offer.key}": offer.limits for site in rules.sites for offer in site.offers}
         self.limits |= {f"pool {pool.name}": pool.limits for pool in rules.pools}
+        self.limits |= {
+            f"pool {pool} at {site.name}": each for site in rules.sites for pool, each in site.pool_limits
+        }
         self.limits |= {f"owner {owner.owner}": owner.limits for owner in rules.owners if owner.owner != "*"}
         self.everyone = next((o.limits for o in rules.owners if o.owner == Owner("*")), None)
 
@@ -141,4 +144,8 @@ class Ledger:
 
 
 def _scopes(spec: PilotSpec) -> tuple[str, ...]:
-    return ("overall", f"site {spec.site}", f"offer {spec.offer}", f"pool {spec.pool}", f"owner {spec.owner}")
+    at_site = f"pool {spec.pool} at {spec.site}"
+    return (
+        *("overall", f"site {spec.site}", f"offer {spec.offer}", f"pool {spec.pool}", f"owner {spec.owner}"),
+        at_site,
+    )

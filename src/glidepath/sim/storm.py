@@ -6,6 +6,7 @@ A seed comes in, a scenario goes out: pools, sites with limits of every sort, sh
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 from glidepath.core.provision.offer import Limits, Offer, OwnerRules, PolicyRule, PoolRules, Rules, SiteRules
@@ -93,6 +94,19 @@ def storm(seed: int, *, only: tuple[str, ...] = NAMES) -> Scenario:
         rates={name: RATES[name] for name in only},
         end_s=SPAN_S,
     )
+
+
+def node_storm(seed: int) -> Scenario:
+    """A storm over batch sites: jobs of several nodes that start as many pilots, and limits for each pool."""
+    draw, calm = random.Random(f"nodes {seed}"), storm(seed)
+
+    def on_nodes(site: SiteRules) -> SiteRules:
+        several = {name: draw.randint(2, 4) for name in draw.sample(("small", "middle", "large"), 2)}
+        offers = tuple(replace(offer, together=several.get(offer.name, 1)) for offer in site.offers)
+        return replace(site, offers=offers, pool_limits=((POOLS[0], Limits(live_max=draw.randint(15, 50))),))
+
+    rules = replace(calm.rules, sites=tuple(map(on_nodes, calm.rules.sites)))
+    return replace(calm, name="node-storm", rules=rules)
 
 
 _KIND = {"burst": "burst", "steady": "steady", "two": "long-tail", "flapping": "flapping"}

@@ -39,6 +39,7 @@ class SimPilot:
         "free",
         "free_milli_s",
         "idle_since",
+        "job",
         "jobs",
         "jobs_failed",
         "jobs_run",
@@ -56,6 +57,7 @@ class SimPilot:
     def __init__(self, spec: PilotSpec, now: int, native_id: str) -> None:
         self.spec = spec
         self.native_id = native_id
+        self.job: tuple[SimPilot, ...] = (self,)  # those that the site started with the same request
         self.asked_at = self.since = self.counted_at = now
         self.state = SiteState.PENDING
         self.fails = False

@@ -10,6 +10,7 @@ import heapq
 import random
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from glidepath.core.cycle import Done, Outcome, Refused
@@ -39,7 +40,7 @@ class SimSite:
         self.listed: dict[PilotName, SitePilot] = {}
         self.listing: tuple[SitePilot, ...] | None = ()
         self.running = 0
-        self.queued: dict[PilotName, SimPilot] = {}  # could start but for the quota
+        self.queued: dict[PilotName, tuple[SimPilot, ...]] = {}  # jobs that could start but for the quota
         self.bad_nodes: set[NodeName] = set()
         self.number = 0
 
@@ -250,23 +251,32 @@ class World:
             same = (here.spec.offer, here.spec.pool, here.spec.size) == (spec.offer, spec.pool, spec.size)
             return Done("it was there") if same else Refused("another pilot has this name")
         site.number += 1
-        pilot = SimPilot(spec, self.now, f"{spec.site}-{site.number}")
-        site.pilots[spec.name] = pilot
         low, high = site.behaviour.start_s
-        pilot.fails = self.draw.randrange(1000) < site.behaviour.failing
-        self.ledger.came(pilot)
-        self._show_pilot(pilot)
-        self.after(self.draw.randint(low, high), self._start, pilot)
+        fails = self.draw.randrange(1000) < site.behaviour.failing
+        # All of one request are one job of the site, which starts on as many nodes at once.
+        alone = replace(spec, mates=()) if spec.mates else spec
+        specs = [alone, *(replace(alone, name=name) for name in spec.mates)]
+        job = tuple(SimPilot(each, self.now, f"{spec.site}-{site.number}") for each in specs)
+        for pilot in job:
+            pilot.job, pilot.fails = job, fails
+            site.pilots[pilot.spec.name] = pilot
+            self.ledger.came(pilot)
+            self._show_pilot(pilot)
+        self.after(self.draw.randint(low, high), self._start_job, job)
         return Done()
 
-    def _start(self, pilot: SimPilot) -> None:
-        if pilot.state is not SiteState.PENDING:
+    def _start_job(self, job: tuple[SimPilot, ...]) -> None:
+        if any(pilot.state is not SiteState.PENDING for pilot in job):
             return
-        site = self.sites[pilot.spec.site]
-        if site.quota is not None and site.running >= site.quota:
-            site.queued[pilot.spec.name] = pilot
+        site, key = self.sites[job[0].spec.site], job[0].spec.name
+        if site.quota is not None and site.running + len(job) > site.quota:
+            site.queued[key] = job
             return
-        site.queued.pop(pilot.spec.name, None)
+        site.queued.pop(key, None)
+        for pilot in job:
+            self._start(pilot, site)
+
+    def _start(self, pilot: SimPilot, site: SimSite) -> None:
         site.running += 1
         pilot.state, pilot.since, pilot.started_at = SiteState.RUNNING, self.now, self.now
         nodes = [NodeName(f"{pilot.spec.site}-n{n}") for n in range(site.behaviour.nodes)]
@@ -310,7 +320,7 @@ class World:
         pilot.state, pilot.since, pilot.note = state, self.now, note
         self.ledger.left(pilot, self.now, cause)
         site = self.sites[pilot.spec.site]
-        site.queued.pop(pilot.spec.name, None)
+        site.queued.pop(pilot.job[0].spec.name, None)
         self._show_slot(pilot)
         self._show_pilot(pilot)
         if was_running:
@@ -318,8 +328,10 @@ class World:
             self._fill_quota(site)
 
     def _fill_quota(self, site: SimSite) -> None:
-        while site.queued and (site.quota is None or site.running < site.quota):
-            self._start(next(iter(site.queued.values())))
+        for job in list(site.queued.values()):
+            if site.quota is not None and site.running + len(job) > site.quota:
+                return  # In the order of the site's queue: a small job does not go past a large one.
+            self._start_job(job)
 
     def set_quota(self, site: SimSite, quota: int | None) -> None:
         site.quota = quota
@@ -331,8 +343,9 @@ class World:
             return Done("it is not there")
         if pilot.state is not SiteState.PENDING:
             return Refused("it has started") if pilot.live else Done("it had ended")
-        self.end(pilot, SiteState.ENDED, "withdrawn", cause="withdrawn")
-        self.forget(pilot)
+        for each in pilot.job:
+            self.end(each, SiteState.ENDED, "withdrawn", cause="withdrawn")
+            self.forget(each)
         return Done()
 
     def drain(self, site: SiteName, target: Target) -> Outcome:

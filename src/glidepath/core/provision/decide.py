@@ -24,6 +24,7 @@ from glidepath.core.quantity import Instant, NodeName, Owner, PilotName, PoolNam
 QUIET_MARK = "quiet"
 QUIET_MAX = 12
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+# Later than any instant, for what has no age that is known.
 NEVER = 1 << 62
 # How much of each a group of demand has. The age as an instant, so that no clock is needed: older is more.
 MUCH: dict[First, Callable[[Demand], int]] = {
@@ -63,7 +64,7 @@ def in_turn(wanted: Iterable[Wanted], first: tuple[tuple[First, bool], ...]) -> 
     """In the order in which they are served; what is equal in all that is named stays as it was."""
 
     def turn(each: Wanted) -> tuple[int, ...]:
-        much = [MUCH[by](each.demand) * (1 if smallest else -1) for by, smallest in first]
+        much = [MUCH[by](each.demand) if smallest else -MUCH[by](each.demand) for by, smallest in first]
         # Held demand first: it may not ask, but what it was promised must not be given away as surplus.
         return (not each.held, *much)
 
@@ -151,7 +152,7 @@ def _offer_reason(entry: OpenOffer) -> Reason:
     full_pools = entry.full_pools
     if entry.full or full_pools:
         left = min([entry.room.left, entry.site_room.left, *map(entry.left_for, full_pools)])
-        if not entry.full:
+        if not entry.full:  # Only for some: they are named, the others may go on.
             facts = (*facts, ("pool", ",".join(full_pools)))
         return Reason(Because.AT_LIMIT, (*facts, ("room", left)) if together > 1 else facts)
     return Reason(Because.OPEN if entry.wanted_by else Because.NO_DEMAND, facts)

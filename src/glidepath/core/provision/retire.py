@@ -8,7 +8,7 @@ lets them finish.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from operator import attrgetter
 
 from glidepath.core.because import Because
@@ -47,8 +47,8 @@ class Retirement:
         self.pools = {pool.name for pool in rules.pools}
         self.going: set[str] = set()
         self.decisions: list[Decision[PilotAction]] = []
+        self._jobs: Counter[tuple[SiteName, str]] | None = None
         self.marks: list[tuple[str, Instant]] = []
-        self._jobs: Counter[tuple[SiteName, str]] | None = None  # of the sites, and how many pilots each has
 
     def stays(self, track: Track) -> bool:
         return (
@@ -68,11 +68,14 @@ class Retirement:
         for track in tracks:
             if self.settled(track):
                 jobs.setdefault((track.site, track.native_id or track.name), []).append(track)
-        if jobs and self._jobs is None:
+        # A pilot that its site has given no handle yet is in no job, and whole by itself.
+        return [members for job, members in jobs.items() if len(members) >= self._sizes()[job]]
+
+    def _sizes(self) -> Counter[tuple[SiteName, str]]:
+        """How many pilots each job of a site has that were not told to go; counted once, if at all."""
+        if self._jobs is None:
             self._jobs = Counter(map(_JOB, (track for track in self.picture.tracks if not track.leaving)))
-        # A pilot whose site gives it no handle of its own, or one that nobody shares, is whole by itself.
-        sizes: Mapping[tuple[SiteName, str], int] = self._jobs or {}
-        return [members for job, members in jobs.items() if len(members) >= sizes.get(job, 1)]
+        return self._jobs
 
     def may_take_from(self, pool: PoolName) -> bool:
         return pool not in self.picture.blind_pools and pool not in self.picture.held_pools

@@ -221,8 +221,7 @@ class Service:
             Candidate(entry, kind, each)
             for entry, kind in kinds
             if entry.closed is None
-            and not entry.full
-            and not (entry.pool_rooms and entry.left_for(demand.pool) < entry.offer.together)
+            and entry.left_for(demand.pool) >= entry.offer.together
             and entry.lifetime_s >= run_s
             and (each := copies(request, kind.size.as_tuple()))
         ]
@@ -292,9 +291,11 @@ class Service:
         new pilot has left serves the next shape."""
         request = demand.shape.request.as_tuple()
         kinds = [candidate.kind for candidate in candidates]
-        asked, left, spare = 0, jobs, 0
+        several = any(candidate.entry.offer.together > 1 for candidate in candidates)
+        untouched = self._untouched()
+        asked, left = 0, jobs
         for owner, part in self._parts(demand, jobs):
-            if spare:
+            if several:
                 # What came along in the name of one owner is there for the next.
                 found = self.shelves.opened.take(demand.pool, kinds, request, jobs=part, run_s=0)
                 part, left = part - found, left - found
@@ -305,8 +306,11 @@ class Service:
                 self.shelves.opened.take(demand.pool, [kind], request, jobs=given.jobs, run_s=0)
                 asked += given.pilots
                 left -= given.jobs
-                spare += given.spare
-        return asked, left, spare
+        return asked, left, self._untouched() - untouched
+
+    def _untouched(self) -> int:
+        """Pilots newly asked for, into which nothing was packed yet."""
+        return sum(self.shelves.opened.untouched().values())
 
     def _parts(self, demand: Demand, jobs: int) -> list[tuple[Owner, int]]:
         """In whose name pilots are asked for: everyone's in proportion where owners have limits."""

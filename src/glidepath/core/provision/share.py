@@ -86,7 +86,7 @@ class OpenOffer:
     def full_pools(self) -> list[PoolName]:
         """Pools that want something here and have all that the site lets them have."""
         together = self.offer.together
-        return sorted(p for p in self.wanted_by if p in self.pool_rooms and self.left_for(p) < together)
+        return sorted(p for p in self.wanted_by if self.left_for(p) < together)
 
     def left_for(self, pool: PoolName) -> int:
         """What the offer, its site, and the site's limit for this pool leave."""
@@ -112,7 +112,6 @@ class Given:
     candidate: Candidate
     pilots: int = 0
     jobs: int = 0
-    spare: int = 0  # pilots that no job of these needs, because they come several at a time
 
 
 def _turn(entry: OpenOffer) -> int:
@@ -157,9 +156,7 @@ class Market:
             _, key, candidate = heap[0]
             entry, each = candidate.entry, candidate.jobs_each
             together = entry.offer.together
-            room = min(entry.room.left, entry.site_room.left, bound - pilots)
-            if entry.pool_rooms:
-                room = min(room, entry.left_for(pool))
+            room = min(entry.left_for(pool), bound - pilots)
             if room < together:
                 heapq.heappop(heap)
                 continue
@@ -168,13 +165,11 @@ class Market:
                 # With a single candidate left there is nothing to weigh; take the rest at once.
                 batch = min(room // together, -(-left // (each * together))) * together
             self._give(entry, pool, batch)
-            jobs_given = min(left, batch * each)
             given = got.setdefault(key, Given(candidate))
             given.pilots += batch
-            given.jobs += jobs_given
-            given.spare += batch - -(-jobs_given // each)
+            given.jobs += min(left, batch * each)
             pilots += batch
-            left -= jobs_given
+            left -= min(left, batch * each)
             heapq.heapreplace(heap, (_turn(entry), key, candidate))
         for each_room in rooms:
             each_room.left -= pilots
