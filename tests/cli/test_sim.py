@@ -60,7 +60,7 @@ def test_the_list_has_every_scenario_workload_fault_and_policy(cli: Cli) -> None
     for line in (
         "  blind-reads        per read                  a read of a site, a pool or a schedd fails",
         "  seed        every 2m   the rule that the project began with",
-        "  storm      another world for each seed, with every fault at once",
+        "  storm       another world for each seed, with every fault at once",
     ):
         assert line in ran.out.splitlines()
 

@@ -33,7 +33,7 @@ def test_every_built_in_scenario_can_be_made_and_says_what_it_is(tmp_path: Path)
         assert builtin.about
         assert {site.name for site in found.rules.sites} == {site.site for site in found.sites}
         assert {pool.name for pool in found.rules.pools} == {pool.pool for pool in found.pools}
-    assert set(BUILTIN) == {*KINDS, "grid", "storm"}
+    assert set(BUILTIN) == {*KINDS, "grid", "storm", "node-storm"}
     assert set(scenario_of("storm", 1).rates) == set(NAMES)
 
 
@@ -78,7 +78,7 @@ def test_on_the_open_site_only_the_policy_makes_a_difference() -> None:
             "\x1bq",
             UnknownScenario,
             "there is no scenario `\\x1bq`; there are: burst, steady, sine, two-kinds, long-tail, flapping, "
-            "grid, storm; a path that ends in `.toml` is a file",
+            "grid, storm, node-storm; a path that ends in `.toml` is a file",
         ),
         ("grid", NoTrace, "the scenario `grid` plays a trace: name one with `--trace FILE`"),
     ],
