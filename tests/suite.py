@@ -32,7 +32,7 @@ COMPUTING = {
     "sim": ["tests/sim"],
     "schedule": ["tests/schedule"],
     "remote": ["tests/remote"],
-    "batch": ["tests/batch"],
+    "batch": ["tests/batch", "tests/batch_backend"],
     "whole": ["tests/whole"],
 }
 # The longest first, so that none of them is what both lanes wait for in the end.

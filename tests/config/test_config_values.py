@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from pydantic import ValidationError
 
 from glidepath.config import default_settings, kind_settings, load, partitions_of, rules_of, show, windows_of
 from glidepath.core.provision.offer import (
+    First,
+    JobKind,
     Limits,
     Offer,
     OwnerRules,
@@ -23,6 +26,8 @@ from glidepath.core.quantity import Owner, PoolName, Resources, SiteName
 from glidepath.plugins import BACKENDS
 
 EVERYTHING = """\
+first = ["-memory", "oldest"]
+
 [store]
 url = "sqlite:///journal.db"
 retention = "1d"
@@ -70,6 +75,7 @@ embedded = { any = [1, 2.5, "\\u202e"], when = 2030-01-01, deep = { x = true } }
 kind = "local"
 pools = ["b", "a", "b"]
 limits = { per_cycle_max = 7 }
+pool_limits = { b = { live_max = 9 } }
 on_exit = "leave"
 stale_after = "21s"
 listing_lag = "22s"
@@ -95,6 +101,7 @@ cpus = 8
 memory = "16GiB"
 disk = "1TiB"
 gpus = 2
+jobs = "gpu"
 traits = { os = "el9", arch = "x86_64" }
 lifetime = "1h"
 idle = "41s"
@@ -131,6 +138,8 @@ ANY = Offer(
     limits=Limits(per_s_max=8),
     weight=42,
     price_milli=125,
+    together=3,
+    jobs=JobKind.GPU,
 )
 SITE = SiteRules(
     name=SiteName("s"),
@@ -151,6 +160,7 @@ SITE = SiteRules(
     node_failures_max=32,
     quarantine_s=33,
     repeat_s=34,
+    pool_limits=((PoolName("b"), Limits(live_max=9)),),
 )
 POOL = PoolRules(PoolName("a"), Limits(pending_max=6), 11, 12, 13, 14)
 RULES = Rules(
@@ -165,11 +175,27 @@ RULES = Rules(
     slack_s=7,
     useful_s_min=6,
     limits=Limits(1, 2, 3, 4),
+    first=((First.MEMORY, True), (First.OLDEST, False)),
 )
 
 
+class Threes:
+    """A kind that starts three pilots of one offer with each request."""
+
+    def together(self, settings: Mapping[str, object], offers: tuple[str, ...]) -> dict[str, int]:
+        assert (dict(settings), set(offers)) == ({"folder": "x"}, {"any", "fixed"})
+        return {"any": 3}
+
+
 def test_every_key_reaches_its_rule(tmp_path: Path) -> None:
-    assert rules_of(loaded(tmp_path, EVERYTHING).settings) == RULES
+    threes = FakeCatalog({(BACKENDS, "local"): Threes()})
+    assert rules_of(loaded(tmp_path, EVERYTHING).settings, catalog=threes) == RULES
+
+
+def test_a_kind_that_cannot_be_loaded_leaves_the_rules_as_they_are(tmp_path: Path) -> None:
+    gone = FakeCatalog({(BACKENDS, "local"): None})
+    (site,) = rules_of(loaded(tmp_path).settings, catalog=gone).sites
+    assert [offer.together for offer in site.offers] == [1]
 
 
 def unset(value: object) -> list[str]:

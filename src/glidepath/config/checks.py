@@ -19,7 +19,7 @@ from glidepath.config.wording import Finding, findings_of
 from glidepath.core.quantity import Resources
 from glidepath.core.text import one_line
 from glidepath.core.units import shown_resources
-from glidepath.plugins import IMPORT_ERRORS, Catalog, PluginError, UnknownPlugin
+from glidepath.plugins import BACKENDS, IMPORT_ERRORS, Catalog, PluginError, UnknownPlugin
 
 Raw = Mapping[str, object]
 
@@ -134,6 +134,57 @@ def check_pool_names(at: Loc, named: object, known: Iterable[str]) -> Iterable[F
             loc = (*at, place) if isinstance(named, list) else at
             hint = _pools_hint(name, sorted(pools)) if place < PROBLEMS_MAX else ""
             yield Finding(loc, f"there is no pool `{one_line(name)}`", hint)
+
+
+def check_pool_limits(at: Loc, raw: Raw, known: Iterable[str]) -> Iterable[Finding]:
+    limits, accepted = raw.get("pool_limits"), raw.get("pools")
+    pools = frozenset(known)
+    for name in limits if isinstance(limits, dict) else ():
+        if name not in pools:
+            hint = _pools_hint(str(name), sorted(pools))
+            yield Finding((*at, "pool_limits", name), f"there is no pool `{one_line(str(name))}`", hint)
+        elif isinstance(accepted, list) and accepted and name not in accepted:
+            shown = f"the site does not accept the pool `{one_line(name)}`"
+            yield Finding((*at, "pool_limits", name), shown, "add it to `pools`, or remove its limits")
+
+
+def check_own_offers(at: Loc, site: SiteSettings) -> Iterable[Finding]:
+    """What a kind's own table says of offers must be of offers that there are."""
+    own = site.own.get("offers")
+    for name in own if isinstance(own, dict) else ():
+        if name not in site.offers:
+            listed = ", ".join(f"`{one_line(each)}`" for each in sorted(site.offers)[:POOLS_LISTED_MAX])
+            hint = did_you_mean(str(name), site.offers) or f"there are: {listed or 'none'}"
+            yield Finding(
+                (*at, site.kind, "offers", name), f"the site has no offer `{one_line(str(name))}`", hint
+            )
+
+
+def check_fitness(at: Loc, site: SiteSettings, catalog: Catalog) -> Iterable[Finding]:
+    """What a kind itself knows to be impossible: sizes that it does not have, lives that it would cut."""
+    try:
+        plugin = catalog.load(BACKENDS, site.kind)
+        own = own_values(plugin, site.own)
+    except (PluginError, ValidationError, *IMPORT_ERRORS):
+        return  # Already reported by the check of the kind.
+    if callable(unfit := getattr(plugin, "unfit", None)):
+        sizes = {name: amount_of(offer) for name, offer in site.offers.items() if not offer.fitted}
+        for name, why in unfit(own, sizes):
+            yield Finding((*at, "offers", name), why, "change `cpus` and `memory` of the offer")
+    if callable(outlived := getattr(plugin, "outlived", None)):
+        for name, why in outlived(own, {name: offer.lifetime for name, offer in site.offers.items()}):
+            yield Finding(
+                _where_said(at, site, name, "walltime"), why, "raise `walltime`, or lower the `lifetime`"
+            )
+
+
+def _where_said(at: Loc, site: SiteSettings, offer: str, key: str) -> Loc:
+    """Where a key of the kind's own table stands that holds for an offer."""
+    offers = site.own.get("offers")
+    own = offers.get(offer) if isinstance(offers, dict) else None
+    if isinstance(own, dict) and key in own:
+        return (*at, site.kind, "offers", offer, key)
+    return (*at, site.kind, key) if key in site.own else (*at, "offers", offer)
 
 
 def _pools_hint(name: str, pools: list[str]) -> str:

@@ -130,6 +130,8 @@ def _findings(tables: dict[str, Any], catalog: Catalog, *, whole: bool) -> Itera
             yield from checks.check_cycle(table)
         if isinstance(table, PolicySettings):
             yield from checks.check_policy(table, tables.get("policy", {}), catalog)
+    if "first" in tables:
+        yield from _valid_alone("first", tables["first"])
     for key in NAMED:
         for name in tables.get(key, {}):
             # Validated inside its map, because the map also checks the name.
@@ -143,6 +145,7 @@ def _findings(tables: dict[str, Any], catalog: Catalog, *, whole: bool) -> Itera
             yield from _site_findings(("sites", name), raw, catalog)
             if whole:
                 yield from checks.check_pool_names(("sites", name, "pools"), raw.get("pools", []), pools)
+                yield from checks.check_pool_limits(("sites", name), raw, pools)
     if whole:
         yield from _missing(tables)
 
@@ -167,6 +170,8 @@ def _site_findings(at: Loc, raw: dict[str, Any], catalog: Catalog) -> Iterable[F
     except ValidationError:
         return  # Already reported; spans that may be wrong themselves are not compared.
     yield from checks.check_site_spans(at, site)
+    yield from checks.check_own_offers(at, site)
+    yield from checks.check_fitness(at, site, catalog)
 
 
 def _missing(tables: dict[str, Any]) -> Iterable[Finding]:
@@ -196,6 +201,14 @@ def _validated(raw: object, at: Loc) -> Any:
     except ValidationError as error:
         yield from findings_of(error, model, at)
         return None
+
+
+def _valid_alone(key: str, raw: object) -> Iterable[Finding]:
+    """A key at the very top that is no table."""
+    try:
+        Settings.model_validate({key: raw})
+    except ValidationError as error:
+        yield from findings_of(error, Settings, ())
 
 
 def _validated_named(key: str, name: str, raw: object) -> Iterable[Finding]:

@@ -13,8 +13,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from glidepath.config.fields import COUNT_MAX, Duration, Name, Positive, Span, Word
+from glidepath.config.problems import did_you_mean
 from glidepath.config.site import SiteSettings
 from glidepath.config.tables import DAY_S, MINUTE_S, LimitSettings, Own, OwnTable, Table, only_own, with_own
+from glidepath.core.provision.offer import First
 from glidepath.core.text import one_line
 from glidepath.core.units import duration_s
 
@@ -29,6 +31,17 @@ def _store_url(url: str) -> str:
     if _PASSWORD.match(url):
         raise ValueError("must not hold a password; put it into `~/.pgpass` or `PGPASSWORD`")
     return url
+
+
+def _order(word: str) -> str:
+    known = [first.value for first in First]
+    if word.removeprefix("-") not in known:
+        near = did_you_mean(word.removeprefix("-"), known)
+        listed = ", ".join(f"`{each}`" for each in known)
+        raise ValueError(
+            f"`{one_line(word)}` is no order; {near or f'there are {listed}, each also with `-`'}"
+        )
+    return word
 
 
 class StoreSettings(Table):
@@ -222,6 +235,13 @@ class Settings(Table):
     policy: PolicySettings = Field(default_factory=PolicySettings, description="How pressure follows demand.")
     limits: LimitSettings = Field(
         default_factory=LimitSettings, description="Limits over all pilots of all sites."
+    )
+    first: Annotated[tuple[Annotated[str, AfterValidator(_order)], ...], Field(strict=False)] = Field(
+        default=(),
+        description="What is served before the rest where not all can be: `gpus`, `cpus`, `memory` or `disk` "
+        "of which a job asks for most, `oldest` for who has waited longest, `jobs` for what most wait; with "
+        "`-` in front, such as `-memory`, for least. What is equal in the first is told apart by the second. "
+        "By default none: what most sites can serve comes last.",
     )
     pools: Mapping[Name, PoolSettings] = Field(
         default_factory=dict, description="The pools that pilots join."

@@ -70,6 +70,9 @@ def _blocks(table: Table, path: str) -> Iterable[list[str]]:
     own, inner = _own_lines(table), list(_inner_blocks(table, path))
     if path and (own or not inner):
         yield [f"[{path}]", *own]
+    if isinstance(table, Settings) and table.first:
+        # A key at the very top, which TOML wants before the first table.
+        yield [f"first = {written(table.first)}"]
     yield from inner
 
 

@@ -99,6 +99,11 @@ class OfferSettings(Table):
         default_factory=LimitSettings,
         description="Limits over the pilots of this offer. By default there are none.",
     )
+    jobs: Literal["any", "cpu", "gpu"] = Field(
+        default="any",
+        description="Which jobs its pilots are started for: `cpu` only those that ask for no GPU, `gpu` only "
+        "those that ask for one. By default all that fit.",
+    )
     fitted: bool = Field(
         default=False,
         description="Whether each pilot is sized from the jobs it is started for, up to the size above. "
@@ -165,6 +170,11 @@ class SiteSettings(Table):
     limits: LimitSettings = Field(
         default_factory=LimitSettings,
         description="Limits over all pilots of this site. By default there are none.",
+    )
+    pool_limits: Mapping[Name, LimitSettings] = Field(
+        default_factory=dict,
+        description="Limits over the pilots that one pool has here, by name of the pool, such as "
+        "`{ campus = { live_max = 20 } }`. A pool that is not named has those of the site alone.",
     )
     on_exit: Literal["stop", "leave"] = Field(
         default="leave",

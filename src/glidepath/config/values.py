@@ -12,17 +12,28 @@ from glidepath.config.checks import amount_of, own_values
 from glidepath.config.settings import PoolSettings, Settings
 from glidepath.config.site import OfferSettings, SiteSettings
 from glidepath.config.tables import LimitSettings
-from glidepath.core.provision.offer import Limits, Offer, OwnerRules, PolicyRule, PoolRules, Rules, SiteRules
+from glidepath.core.provision.offer import (
+    First,
+    JobKind,
+    Limits,
+    Offer,
+    OwnerRules,
+    PolicyRule,
+    PoolRules,
+    Rules,
+    SiteRules,
+)
 from glidepath.core.quantity import OfferKey, Owner, PoolName, SiteName
-from glidepath.plugins import BACKENDS, DEMAND, Catalog, Installed
+from glidepath.plugins import BACKENDS, DEMAND, Catalog, Installed, PluginError
 from glidepath.terms import OfferTerms
 
 
-def rules_of(settings: Settings) -> Rules:
+def rules_of(settings: Settings, *, catalog: Catalog | None = None) -> Rules:
     """Everything that the configuration says to the provisioning core."""
+    found = catalog or Installed()
     return Rules(
         pools=tuple(_pool(name, pool) for name, pool in sorted(settings.pools.items())),
-        sites=tuple(_site(name, site) for name, site in sorted(settings.sites.items())),
+        sites=tuple(_site(name, site, found) for name, site in sorted(settings.sites.items())),
         owners=tuple(
             OwnerRules(Owner(name), _limits(owner.limits)) for name, owner in sorted(settings.owners.items())
         ),
@@ -34,6 +45,7 @@ def rules_of(settings: Settings) -> Rules:
         slack_s=settings.pilots.join_slack,
         useful_s_min=settings.pilots.useful_min,
         limits=_limits(settings.limits),
+        first=tuple((First(word.removeprefix("-")), word.startswith("-")) for word in settings.first),
     )
 
 
@@ -110,10 +122,24 @@ def _pool(name: str, pool: PoolSettings) -> PoolRules:
     )
 
 
-def _site(name: str, site: SiteSettings) -> SiteRules:
+def _together(site: SiteSettings, catalog: Catalog) -> Mapping[str, int]:
+    """Pilots that one request starts, by offer, where the kind knows more than one. A kind that cannot be
+    loaded starts none at all, which is said where its backend is made."""
+    try:
+        asked = getattr(catalog.load(BACKENDS, site.kind), "together", None)
+        return asked(kind_settings(site, catalog=catalog), tuple(site.offers)) if callable(asked) else {}
+    except (PluginError, ValueError):
+        return {}
+
+
+def _site(name: str, site: SiteSettings, catalog: Catalog) -> SiteRules:
+    together = _together(site, catalog)
     return SiteRules(
         name=SiteName(name),
-        offers=tuple(_offer(SiteName(name), each, offer) for each, offer in sorted(site.offers.items())),
+        offers=tuple(
+            _offer(SiteName(name), each, offer, together.get(each, 1))
+            for each, offer in sorted(site.offers.items())
+        ),
         pools=tuple(PoolName(pool) for pool in sorted(set(site.pools))),
         limits=_limits(site.limits),
         stale_s_max=site.stale_after,
@@ -130,10 +156,13 @@ def _site(name: str, site: SiteSettings) -> SiteRules:
         node_failures_max=site.node_failures_max,
         quarantine_s=site.quarantine,
         repeat_s=site.repeat_within,
+        pool_limits=tuple(
+            (PoolName(pool), _limits(limits)) for pool, limits in sorted(site.pool_limits.items())
+        ),
     )
 
 
-def _offer(site: SiteName, name: str, offer: OfferSettings) -> Offer:
+def _offer(site: SiteName, name: str, offer: OfferSettings, together: int) -> Offer:
     return Offer(
         site=site,
         name=name,
@@ -147,4 +176,6 @@ def _offer(site: SiteName, name: str, offer: OfferSettings) -> Offer:
         limits=_limits(offer.limits),
         weight=offer.weight,
         price_milli=offer.price,
+        together=together,
+        jobs=JobKind(offer.jobs),
     )

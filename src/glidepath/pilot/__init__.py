@@ -53,10 +53,16 @@ def pilot_bytes() -> bytes:
     return packed.getvalue()
 
 
+@lru_cache(maxsize=1)
+def pilot_name() -> str:
+    """Other bytes have another name, so that a file of this name never changes under a pilot that runs."""
+    return f"pilot-{hashlib.sha256(pilot_bytes()).hexdigest()[:DIGEST_LETTERS]}.pyz"
+
+
 def pilot_file(folder: Path) -> Path:
     """The pilot's file in the folder, built if it is not there: the whole file or none of it."""
     content = pilot_bytes()
-    path = folder / f"pilot-{hashlib.sha256(content).hexdigest()[:DIGEST_LETTERS]}.pyz"
+    path = folder / pilot_name()
     if not path.exists():
         fresh = folder / f".{path.name}.{os.getpid()}"
         with fresh.open("wb") as file:

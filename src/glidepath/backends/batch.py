@@ -1,0 +1,67 @@
+"""The kinds `slurm`, `pbs`, `sge`, `lsf` and `htcondor`: batch systems as sites, each by its own dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
+from glidepath.batch.dialect import Dialect
+from glidepath.batch.settings import SETTINGS, BatchSettings, walltime_refusal
+from glidepath.config.tables import rebuilt
+from glidepath.core.quantity import SiteName
+from glidepath.ports import Backend, Place
+
+# Where each dialect is, and its class there.
+DIALECTS = {
+    "slurm": ("glidepath.batch.dialects.slurm", "Slurm"),
+    "pbs": ("glidepath.batch.dialects.pbs", "Pbs"),
+    "sge": ("glidepath.batch.dialects.sge", "GridEngine"),
+    "lsf": ("glidepath.batch.dialects.lsf", "Lsf"),
+    "htcondor": ("glidepath.batch.dialects.htcondor", "Htcondor"),
+}
+
+
+class BatchKind:
+    """What the entry point offers: makes a backend from a site's own settings."""
+
+    def __init__(self, dialect: str) -> None:
+        self.dialect = dialect
+        self.Settings: type[BatchSettings] = SETTINGS[dialect]
+
+    def __call__(self, site: SiteName, settings: Mapping[str, object], place: Place) -> Backend:
+        from glidepath.batch.backend import BatchBackend
+
+        # Checked when the file was read; what comes here are its values, not its texts.
+        own = rebuilt(self.Settings, settings)
+        return BatchBackend(site, own, place, dialect=dialect_of(self.dialect))
+
+    def together(self, settings: Mapping[str, object], offers: tuple[str, ...]) -> dict[str, int]:
+        """Pilots that one request starts, by offer."""
+        own = rebuilt(self.Settings, settings)
+        jobs = {name: own.job(name) for name in offers}
+        return {name: job.nodes * job.per_node for name, job in jobs.items()}
+
+    def outlived(
+        self, settings: Mapping[str, object], lifetimes_s: Mapping[str, int]
+    ) -> Iterator[tuple[str, str]]:
+        """Offers whose pilots would be ended by the site before their time."""
+        own = rebuilt(self.Settings, settings)
+        for name, lifetime_s in sorted(lifetimes_s.items()):
+            if why := walltime_refusal(own.job(name), lifetime_s):
+                yield name, why
+
+
+def dialect_of(name: str) -> Dialect:
+    module, kind = DIALECTS[name]
+    try:
+        made: Dialect = getattr(import_module(module), kind)()
+    except ImportError:
+        raise ValueError(f"the batch system `{name}` is not spoken here") from None
+    return made
+
+
+slurm = BatchKind("slurm")
+pbs = BatchKind("pbs")
+sge = BatchKind("sge")
+lsf = BatchKind("lsf")
+htcondor = BatchKind("htcondor")
