@@ -129,7 +129,9 @@ def test_a_plug_in_that_cannot_be_imported_names_its_distribution_and_spares_the
     script = (
         "from glidepath import plugins\n"
         "for name in plugins.names(plugins.BACKENDS):\n"
-        "    if name == 'local': continue\n"
+        f"    if name not in {sorted(BROKEN_MODULES)}:\n"
+        "        plugins.load(plugins.BACKENDS, name)\n"
+        "        continue\n"
         "    try: print(name, plugins.load(plugins.BACKENDS, name)('x', {}, None))\n"
         "    except plugins.BrokenPlugin as error: print(name, error)\n"
     )
