@@ -5,9 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 # What measurements compare glidepath with lives apart from it.
 BENCH  := .venv-bench
+TARDIS := .venv-tardis
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types unit real bed bench lock docs soak mutants clean
+.PHONY: help run test lint types unit real bed bench tardis lock docs soak mutants clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +57,15 @@ $(BENCH)/.ready: requirements/bench.lock
 bench: $(STAMP) $(BENCH)/.ready ## every measurement of bench/README.md
 	@$(BIN)/python -m bench
 
+$(TARDIS)/.ready: requirements/tardis.lock
+	@echo "setting up $(TARDIS) (once; less than a minute)"
+	@$(PYTHON) -m venv --clear $(TARDIS)
+	@$(TARDIS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/tardis.lock
+	@touch $@
+
+tardis: $(STAMP) $(TARDIS)/.ready ## the measurement beside COBalD/TARDIS, in real time: two hours
+	@$(BIN)/python -m bench.tardis
+
 docs: $(STAMP) ## regenerate docs/reference
 	@$(BIN)/glidepath config reference > docs/reference/configuration.md
 	@$(BIN)/python -m glidepath.cli.reference > docs/reference/commands.md
@@ -65,6 +75,8 @@ lock: ## renew the locks of requirements/ (names, versions and hashes; no addres
 	  --extra postgresql --extra plots --extra htcondor --extra kubernetes --extra schedule --extra fast pyproject.toml requirements/dev.in -o requirements/dev.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  requirements/bench.in -o requirements/bench.lock
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  requirements/tardis.in -o requirements/tardis.lock
 
 clean: ## remove what `make` made
-	rm -rf $(VENV) $(BENCH) .run .numba .hypothesis .mypy_cache .ruff_cache .pytest_cache bench/out
+	rm -rf $(VENV) $(BENCH) $(TARDIS) .run .numba .hypothesis .mypy_cache .ruff_cache .pytest_cache bench/out

@@ -52,6 +52,7 @@ class Worker:
     submitted_at: float
     idle_s_max: float  # without a claim for so long it leaves by itself
     folder: str = ""  # where it looks for a word to drain
+    key: str = ""  # the name of its batch job
     joined: bool = False
     draining: bool = False
     state: str = "RUNNING"  # in Slurm's words

@@ -1,0 +1,1 @@
+"""glidepath beside COBalD/TARDIS: the same pool, the same Slurm, the same jobs, through the same commands."""
