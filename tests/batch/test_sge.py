@@ -206,11 +206,14 @@ def test_accounting_that_does_not_know_a_job_says_nothing_of_it() -> None:
 
 
 def test_jobs_are_looked_up_and_ended_one_word_each() -> None:
-    looked, found = SGE.past(("7", "8"), since_s=1), SGE.find(a_job().key, since_s=90000)
-    assert looked is not None
-    assert looked.argv == ("qacct", "-j", "7")
-    assert found is not None
-    assert found.argv == ("qacct", "-d", "2", "-j", "gp-1-1.mark")
+    one, several = SGE.past(("7",), since_s=1), SGE.past(("7", "8.1"), since_s=90000)
+    assert one is not None
+    assert one.argv == ("qacct", "-j", "7")
+    assert several is not None
+    assert several.argv == ("qacct", "-d", "2", "-j")
+    assert SGE.past((), since_s=1) is None
+    with pytest.raises(ValueError, match="no `qos`"):
+        SGE.submit(a_job(qos="high"))
     assert SGE.cancel(("7", "8.1")).argv == ("qdel", "7", "8.1")
     for bad in ("", "0", "-u", "*", "7 8", "7\n"):
         with pytest.raises(ValueError):

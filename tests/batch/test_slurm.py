@@ -50,12 +50,10 @@ def test_a_job_is_asked_for_with_these_words(more: dict[str, object], expected: 
     assert SLURM.submit(a_job(**more)).argv == (*USUAL, *expected, SCRIPT)
 
 
-def test_a_job_of_several_nodes_starts_one_thing_on_each() -> None:
-    job = a_job(nodes=3)
-    assert "--nodes=3" in SLURM.submit(job).argv
-    assert SLURM.spread(job).startswith(
-        "srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=8 --export=ALL "
-    )
+def test_a_job_of_several_nodes_has_one_task_on_each() -> None:
+    argv = SLURM.submit(a_job(nodes=3)).argv
+    assert "--nodes=3" in argv
+    assert "--ntasks-per-node=1" in argv
 
 
 @pytest.mark.parametrize(
@@ -250,16 +248,13 @@ def test_accounting_that_is_off_or_odd_tells_nothing() -> None:
             SLURM.jobs_past(ran)
 
 
-def test_jobs_are_looked_up_ended_and_found_by_words() -> None:
+def test_jobs_are_looked_up_and_ended_by_number() -> None:
     looked = SLURM.past(("12", "13_4"), since_s=7200)
     assert looked is not None
     assert looked.argv == (
         *("sacct", "--parsable2", "--allocations", "--jobs=12,13_4", "--starttime=now-7200seconds"),
         "--format=JobIDRaw,State,ExitCode,ElapsedRaw,NodeList,JobName",
     )
-    found = SLURM.find(a_job().key, since_s=60)
-    assert found is not None
-    assert "--name=gp-1-1.mark" in found.argv
     assert SLURM.past((), since_s=1) is None
     assert SLURM.cancel(("12", "13")).argv == ("scancel", "--quiet", "12", "13")
     for bad in ("", "0", "all", "-1", "12 13", "12\n", "--me", "1" * 40):

@@ -84,18 +84,11 @@ class Dialect(Protocol):
     shares_folder: bool  # whether its nodes see the folder of the one who submits
     multi_node: bool
     avoids_nodes: bool  # whether a job can be told on which nodes not to run
-    lacks: frozenset[str]  # fields of a BatchJob for which it has no word; a setting of such is refused
-    past_max: int  # so many numbers one look into accounting takes; the rest are asked for later
 
     def submit(self, job: BatchJob) -> Words:
-        """The command that queues the job; everything in it is visible to others, so no secret is."""
-        ...
+        """The command that queues the job; everything in it is visible to others, so no secret is.
 
-    def spread(self, job: BatchJob) -> str:
-        """Body of a shell function that runs its arguments once on each node of the job and waits for all.
-
-        The arguments begin with an absolute path: where systems start things on other nodes, some pass on
-        neither the folder nor the environment. Lines of plain `sh`, without a value that somebody wrote.
+        Raises ValueError where the system has no word for what the job asks for.
         """
         ...
 
@@ -112,13 +105,8 @@ class Dialect(Protocol):
         ...
 
     def past(self, native_ids: tuple[str, ...], *, since_s: int) -> Words | None:
-        """The command that looks up jobs which the queue no longer knows, the first `past_max` of them; None
-        where there is no such."""
-        ...
-
-    def find(self, key: SafeWord, *, since_s: int) -> Words | None:
-        """The command that looks for a job by its key where `queued` does not show it any more; `jobs_past`
-        reads the answer. None where there is no such."""
+        """The command that looks up jobs which the queue no longer knows; None where there is no such.
+        All of them: what is not in the answer then is not in accounting."""
         ...
 
     def jobs_past(self, ran: Ran) -> tuple[JobSeen, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from glidepath.cli.drain import DrainSite
 from glidepath.cli.output import Reader
 from glidepath.cli.pause import PauseSite, ResumeSite
+from glidepath.cli.sitelogin import Login, Logout
 from glidepath.cli.verb import Answer, Column, Noun, Options, not_found
 
 if TYPE_CHECKING:
@@ -122,5 +123,13 @@ def _paused(scene: Scene, about: str) -> str:
     return ""
 
 
-VERBS = {"list": List, "status": Status, "pause": PauseSite, "drain": DrainSite, "resume": ResumeSite}
+VERBS = {
+    "list": List,
+    "status": Status,
+    "pause": PauseSite,
+    "drain": DrainSite,
+    "resume": ResumeSite,
+    "login": Login,
+    "logout": Logout,
+}
 NOUN = Noun("site", VERBS)

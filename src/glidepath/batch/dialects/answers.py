@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from xml.etree import ElementTree
 
 from glidepath.batch.dialect import JobSeen, OddAnswer
 from glidepath.core.cycle import Failed, Refused, Unsure
@@ -57,6 +58,23 @@ def table(text: str, header: str, program: str) -> list[str]:
         if line.strip() == header:
             return lines[number_of_line + 1 :]
     raise odd(program, lines[0] if lines else "")
+
+
+def document(text: str, program: str, begin: str) -> ElementTree.Element:
+    """The XML from `begin` on, after a greeting if there is one. One that defines things of its own is not
+    read: a few lines of such can stand for more than there is memory."""
+    at = text.find(begin)
+    if at < 0 or "<!" in text[at:]:
+        raise odd(program, text[:200])
+    try:
+        return ElementTree.fromstring(text[at:])
+    except (ElementTree.ParseError, ValueError) as error:
+        raise OddAnswer(f"`{program}` printed no whole XML: {one_line(str(error))}") from None
+
+
+def both(ran: Ran) -> Ran:
+    """Where a program complains on its standard output, for `ended`."""
+    return Ran(ran.code, "", f"{ran.err}\n{ran.out}", ran.cut) if ran.code else ran
 
 
 def said(ran: Ran) -> str:

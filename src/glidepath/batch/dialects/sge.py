@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from glidepath.batch.dialect import BatchJob, JobSeen, OddAnswer, QueueFacts, Words
+from glidepath.batch.dialect import BatchJob, JobSeen, QueueFacts, Words
 from glidepath.batch.dialects.answers import (
+    both,
+    document,
     ended,
     ids_of,
     judged,
@@ -34,24 +36,19 @@ MEMORY, GPU, GPU_TYPE, EXCLUSIVE, PARALLEL = "mem_free", "gpu", "gpu_type", "exc
 REFUSALS = (
     *("unknown resource", "unknown queue", "unknown project", "unknown option", "job rejected", "denied:"),
     *("no suitable queues", "invalid option", "does not exist", "requires the attribute", "no access"),
-    *(
-        "is not a valid",
-        "not allowed",
-        "not permitted",
-        "unknown file",
-        "parallel environment",
-        "rejected due",
-    ),
-    *("exceeds limit", "can't resolve", "wrong argument"),
+    *("is not a valid", "not allowed", "not permitted", "unknown file", "parallel environment"),
+    *("rejected due", "exceeds limit", "can't resolve", "wrong argument"),
 )
 DOUBTS = (
     *("failed receiving gdi request", "got read error", "broken pipe", "timeout", "timed out"),
     *("connection reset", "got no response from jsv", "got select timeout", "communication error"),
 )
 NOTHING = ("unable to contact qmaster", "got select error (connection refused)", "unable to send message to")
-GONE = ("does not exist", "is already in deletion", "are already in deletion")
+# What it says of each job where it complains of one.
+GONE = ("does not exist", "already in deletion", "for deletion", "has deleted job")
 DENIED = ("privileges", "not the owner", "is not owner")
 NOT_FOUND = ("not found",)
+BEGIN, DAY_S = "<?xml", 86400
 JOB_ID = re.compile(r"[1-9][0-9]{0,11}(?:\.[0-9]{1,10})?")
 _SUBMITTED = re.compile(r"([1-9][0-9]{0,11})(?:\.[0-9]{1,10}-[0-9]{1,10}:[0-9]{1,10})?")
 _LISTED_ID = re.compile(r"[0-9]{1,12}")
@@ -69,10 +66,10 @@ class GridEngine:
     shares_folder = True
     multi_node = True
     avoids_nodes = True
-    lacks = frozenset({"qos"})
-    past_max = 1
 
     def submit(self, job: BatchJob) -> Words:
+        if job.qos is not None:
+            raise ValueError("Grid Engine has no `qos`; take it out of the settings")
         argv = ["qsub", "-terse", "-N", job.key, "-wd", job.folder, "-o", job.output, "-j", "y"]
         # Not started again where a node dies, and no shell of the user's own choice.
         argv += ["-S", "/bin/sh", "-r", "n", "-l", f"h_rt={job.walltime_s}"]
@@ -88,17 +85,6 @@ class GridEngine:
         argv += ["-l", f"hostname=!({'|'.join(job.avoid)})"] if job.avoid else []
         return Words((*argv, *options_of(job.options), job.script))
 
-    def spread(self, job: BatchJob) -> str:
-        # The first line is the node on which the script runs: a task there would count against its slots.
-        return """{
-    read -r _ || return 1
-    while read -r host _; do
-        qrsh -inherit -nostdin "$host" "$@" < /dev/null &
-    done
-    "$@" &
-    wait
-} < "$PE_HOSTFILE\""""
-
     def submitted(self, ran: Ran) -> str | Refused | Failed | Unsure:
         if ran.code != 0:
             return judged(ran, "qsub", refusals=REFUSALS, doubts=DOUBTS, nothing=NOTHING)
@@ -108,19 +94,18 @@ class GridEngine:
         return Words(("qstat", "-xml", *(("-u", user) if user is not None else ())))
 
     def jobs_queued(self, ran: Ran) -> tuple[JobSeen, ...]:
-        root = parsed(whole(ran, "qstat"), "qstat")
+        root = document(whole(ran, "qstat"), "qstat", BEGIN)
         if root.tag != "job_info":
             raise odd("qstat", root.tag)
         return named_once([_queued(each) for each in root.iter("job_list")], "qstat")
 
     def past(self, native_ids: tuple[str, ...], *, since_s: int) -> Words | None:
-        # One at a time: the file of all jobs is read for it, and several numbers are not taken.
-        ids = ids_of(native_ids[:1], JOB_ID) if native_ids else ()
-        return Words(("qacct", "-j", ids[0].split(".")[0])) if ids else None
-
-    def find(self, key: SafeWord, *, since_s: int) -> Words | None:
-        # A day is the least that can be said without a zone of time.
-        return Words(("qacct", "-d", str(-(-since_s // 86400)), "-j", key))
+        if not native_ids:
+            return None
+        ids = [each.split(".")[0] for each in ids_of(native_ids, JOB_ID)]
+        # It takes one number or none. A day is the least that can be said without a zone of time.
+        which = ("-j", ids[0]) if len(ids) == 1 else ("-d", str(-(-since_s // DAY_S)), "-j")
+        return Words(("qacct", *which))
 
     def jobs_past(self, ran: Ran) -> tuple[JobSeen, ...]:
         text = whole_but(ran, "qacct", NOT_FOUND)
@@ -132,9 +117,7 @@ class GridEngine:
         return Words(("qdel", *ids_of(native_ids, JOB_ID)))
 
     def cancelled(self, ran: Ran) -> Failed | Refused | Unsure | None:
-        # It complains on its standard output.
-        told = Ran(ran.code, "", f"{ran.err}\n{ran.out}", ran.cut) if ran.code else ran
-        return ended(told, "qdel", gone=(*GONE, "for deletion", "has deleted job"), refusals=DENIED)
+        return ended(both(ran), "qdel", gone=GONE, refusals=DENIED)
 
     def withdraw(self, native_id: str) -> Words | None:
         return None
@@ -153,7 +136,7 @@ class GridEngine:
 
     def facts(self, answers: tuple[Ran, ...]) -> tuple[QueueFacts, ...]:
         queues, hosts = answers
-        return facts(whole(queues, "qconf"), parsed(whole(hosts, "qhost"), "qhost"))
+        return facts(whole(queues, "qconf"), document(whole(hosts, "qhost"), "qhost", BEGIN))
 
 
 def _slots(job: BatchJob) -> list[str]:
@@ -161,18 +144,6 @@ def _slots(job: BatchJob) -> list[str]:
     if slots == 1 and job.parallel is None:
         return []
     return ["-pe", job.parallel or PARALLEL, str(slots)]
-
-
-def parsed(text: str, program: str) -> ElementTree.Element:
-    """The document, after a greeting if there is one. One that defines things of its own is not read: a few
-    lines of such can stand for more than there is memory."""
-    begin = text.find("<?xml")
-    if begin < 0 or "<!" in text:
-        raise odd(program, text[:200])
-    try:
-        return ElementTree.fromstring(text[begin:])
-    except (ElementTree.ParseError, ValueError) as error:
-        raise OddAnswer(f"`{program}` printed no whole XML: {one_line(str(error))}") from None
 
 
 def state_of(letters: str) -> SiteState:

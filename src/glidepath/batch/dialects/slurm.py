@@ -10,7 +10,6 @@ import re
 
 from glidepath.batch.dialect import BatchJob, JobSeen, OddAnswer, QueueFacts, Words
 from glidepath.batch.dialects.answers import (
-    IDS_MAX,
     clock,
     ended,
     hosts,
@@ -110,8 +109,6 @@ class Slurm:
     shares_folder = True
     multi_node = True
     avoids_nodes = True
-    lacks: frozenset[str] = frozenset()
-    past_max = IDS_MAX
 
     def submit(self, job: BatchJob) -> Words:
         argv = ["sbatch", "--parsable", f"--job-name={job.key}", f"--comment=glidepath:{job.key}"]
@@ -131,14 +128,6 @@ class Slurm:
         argv += [f"--exclude={','.join(job.avoid)}"] if job.avoid else []
         return Words((*argv, *options_of(job.options), job.script))
 
-    def spread(self, job: BatchJob) -> str:
-        # Every one of these is said because some version, or a variable of the job, says otherwise: since
-        # 22.05 a step does not take over the CPUs of its job, and `--export=NONE` would go on to the steps.
-        return (
-            f"srun --nodes={job.nodes} --ntasks={job.nodes} --ntasks-per-node=1 --cpus-per-task={job.cpus} "
-            '--export=ALL --input=none --mpi=none --kill-on-bad-exit=0 --wait=0 "$@"'
-        )
-
     def submitted(self, ran: Ran) -> str | Refused | Failed | Unsure:
         if ran.code != 0:
             return judged(ran, "sbatch", refusals=REFUSALS, doubts=DOUBTS)
@@ -154,10 +143,11 @@ class Slurm:
         return named_once(seen, "squeue")
 
     def past(self, native_ids: tuple[str, ...], *, since_s: int) -> Words | None:
-        return _accounting(f"--jobs={','.join(ids_of(native_ids, JOB_ID))}", since_s) if native_ids else None
-
-    def find(self, key: SafeWord, *, since_s: int) -> Words | None:
-        return _accounting(f"--name={key}", since_s)
+        if not native_ids:
+            return None
+        which = f"--jobs={','.join(ids_of(native_ids, JOB_ID))}"
+        argv = ("sacct", "--parsable2", "--allocations", which, f"--starttime=now-{since_s}seconds")
+        return Words((*argv, f"--format={PAST_COLUMNS}"))
 
     def jobs_past(self, ran: Ran) -> tuple[JobSeen, ...]:
         _uncomplaining(ran, "sacct")
@@ -196,11 +186,6 @@ class Slurm:
         if [line.strip() for line in lines] == ["No partitions in the system"]:
             return ()
         return tuple(_facts(line, kinds) for line in lines)
-
-
-def _accounting(which: str, since_s: int) -> Words:
-    argv = ("sacct", "--parsable2", "--allocations", which, f"--starttime=now-{since_s}seconds")
-    return Words((*argv, f"--format={PAST_COLUMNS}"))
 
 
 def _gpus(job: BatchJob) -> list[str]:

@@ -1,0 +1,227 @@
+"""`glidepath site login` and `logout`, on a kind of site that is nothing but a runner by ssh."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.ssh_stand_in import StandIn, stand_in
+
+LONG_S = 60.0
+KIND = """
+import os
+from glidepath.config.tables import Table, rebuilt
+from glidepath.remote.open import runner_of
+from glidepath.remote.settings import SshSettings
+
+
+class Settings(Table):
+    ssh: SshSettings = SshSettings()
+
+
+class Door:
+    limit_s = 30.0
+
+    def __init__(self, site, settings, place):
+        own = rebuilt(Settings, settings).ssh
+        runner = runner_of(own, environ=os.environ, folder=place.home, site=site)
+        self.connection, self.login = runner.connection, runner.login
+        self.logout, self.close = runner.logout, runner.close
+
+
+class Kind:
+    Settings = Settings
+
+    def __call__(self, site, settings, place):
+        return Door(site, settings, place)
+
+
+kind = Kind()
+"""
+CONFIG = """
+[pools.own]
+kind = "embedded"
+
+[sites.west]
+kind = "carried"
+
+[sites.west.carried.ssh]
+host = "login.example"
+login = "{login}"
+
+[sites.west.offers.cpu]
+cpus = 1
+memory = "1GiB"
+disk = "1GiB"
+
+[sites.here]
+kind = "local"
+
+[sites.here.offers.cpu]
+cpus = 1
+memory = "1GiB"
+disk = "1GiB"
+"""
+OPEN = {"name": "west", "host": "login.example", "login": "key", "open": True, "keep_s": 28800, "why": ""}
+
+
+@dataclass
+class World:
+    """A configuration with such a site, and the stand-in for ssh on the path."""
+
+    folder: Path
+    ssh: StandIn
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {
+            **self.ssh.environ,
+            "HOME": str(self.folder),
+            "GLIDEPATH_HOME": str(self.folder / "home"),
+            "GLIDEPATH_CONFIG": str(self.folder / "glidepath.toml"),
+            "PYTHONPATH": os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")]),
+        }
+
+    def configure(self, login: str = "key") -> None:
+        (self.folder / "glidepath.toml").write_text(CONFIG.format(login=login), encoding="utf-8")
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "glidepath", "site", *words],
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LONG_S,
+            check=False,
+            start_new_session=True,
+        )
+
+    def at_a_terminal(self, *words: str) -> tuple[int, str]:
+        """The same in a terminal of its own: all that a person sees there."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            command = [sys.executable, "-m", "glidepath", "site", *words]
+            os.execve(command[0], command, self.environ)
+        seen, deadline = b"", time.monotonic() + LONG_S
+        while time.monotonic() < deadline and select.select([terminal], [], [], LONG_S)[0]:
+            try:
+                piece = os.read(terminal, 4096)
+            except OSError:
+                break  # The other end is closed.
+            if not piece:
+                break
+            seen += piece
+        os.close(terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen.decode()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    about = tmp_path / "carried-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: carried\nVersion: 1\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text(
+        "[glidepath.backends]\ncarried = carried_kind:kind\n", encoding="utf-8"
+    )
+    (tmp_path / "carried_kind.py").write_text(KIND, encoding="utf-8")
+    found = World(tmp_path, stand_in(tmp_path / "bin"))
+    found.configure()
+    yield found
+    found.ssh.fault()
+    found.run("logout", "west")
+
+
+def test_a_login_is_told_step_by_step_and_leaves_the_connection_open(world: World) -> None:
+    done = world.run("login", "west", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["items"] == [OPEN]
+    assert done.stderr.splitlines() == [
+        "site `west`: connecting to `login.example` with a key; there is no terminal to ask in",
+        "site `west`: logged in; a command is tried",
+        "site `west`: it ran; the connection stays open for 8h after its last use",
+    ]
+    assert world.run("login", "west", "--check").returncode == 0
+    again = world.run("login", "west")
+    assert "is open already" in again.stderr
+    assert world.ssh.asked("-M") == 1
+
+
+def test_a_check_changes_nothing_and_says_what_to_do(world: World) -> None:
+    world.configure(login="person")
+    done = world.run("login", "west", "--check", "-o", "json")
+    assert done.returncode == 1
+    (item,) = json.loads(done.stdout)["items"]
+    assert item == {**OPEN, "login": "person", "open": False, "why": item["why"]}
+    assert "run `glidepath site login west`" in item["why"]
+    assert world.ssh.asked() == 0
+
+
+def test_a_logout_closes_it_and_a_second_one_is_no_failure(world: World) -> None:
+    world.run("login", "west")
+    told = world.run("logout", "west", "--dry-run")
+    assert (told.returncode, "nothing was changed" in told.stderr) == (0, True)
+    assert world.run("login", "west", "--check").returncode == 0
+    for _ in range(2):
+        done = world.run("logout", "west", "-o", "json")
+        assert (done.returncode, json.loads(done.stdout)["items"][0]["open"]) == (0, False)
+
+
+def test_in_a_terminal_ssh_itself_may_ask(world: World) -> None:
+    world.configure(login="person")
+    code, seen = world.at_a_terminal("login", "west")
+    assert code == 0, seen
+    assert "ssh asks here for what it needs" in seen
+    opening = (world.ssh.folder / "log").read_text(encoding="utf-8").splitlines()[0]
+    assert "StrictHostKeyChecking=ask" in opening
+    assert "BatchMode" not in opening
+
+
+def test_without_a_terminal_nobody_can_be_asked(world: World) -> None:
+    world.configure(login="person")
+    done = world.run("login", "west")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (
+        done.stderr
+        == "glidepath: site `west`: `login.example` asks a person, and this is no terminal; log in from one\n"
+    )
+
+
+def test_a_login_that_fails_says_why_and_leaves_nothing_open(world: World) -> None:
+    world.ssh.fault("open me@login.example: Permission denied (publickey).\n")
+    for _ in range(2):
+        # A person who asks for it is not held by the failures before.
+        done = world.run("login", "west")
+        assert done.returncode == 1
+        assert "refused the login: me@login.example: Permission denied (publickey)" in done.stderr
+    assert world.ssh.asked("-M") == 2
+    assert world.run("login", "west", "--check").returncode == 1
+
+
+def test_a_connection_that_is_open_and_dead_is_replaced(world: World) -> None:
+    world.run("login", "west")
+    world.ssh.fault("once dead")
+    done = world.run("login", "west")
+    assert done.returncode == 0, done.stderr
+    assert world.ssh.asked("-M") == 2
+
+
+def test_where_nothing_is_to_be_opened_that_is_no_failure(world: World) -> None:
+    for words in (["login", "here"], ["login", "here", "--check"], ["logout", "here"]):
+        done = world.run(*words)
+        assert (done.returncode, done.stderr) == (0, "site `here`: nothing is to be opened to get there\n")
+
+
+def test_a_site_that_is_not_there_is_named(world: World) -> None:
+    done = world.run("login", "wets")
+    assert done.returncode == 4
+    assert "no site is named `wets`; did you mean `west`?" in done.stderr
