@@ -15,8 +15,8 @@ from typing import Any
 
 import stand_in_slurm as slurm
 
-from glidepath.backends.batch import dialect_of
 from glidepath.batch.backend import BatchBackend
+from glidepath.batch.dialects import DIALECTS
 from glidepath.batch.settings import SETTINGS
 from glidepath.core.provision.pilot import PilotSpec
 from glidepath.core.quantity import SiteName
@@ -82,7 +82,7 @@ class SlurmWorld:
             SiteName(site),
             SETTINGS["slurm"].model_validate(told),
             Place(self.home, f"sqlite:///{self.home}/glidepath.db", ours=lambda: ours),
-            dialect=dialect_of("slurm"),
+            dialect=DIALECTS["slurm"],
             runner=lambda: LocalRunner(environ=environ),
         )
 

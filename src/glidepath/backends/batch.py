@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 
-from glidepath.batch.dialect import Dialect
 from glidepath.batch.settings import SETTINGS, BatchSettings, walltime_refusal
 from glidepath.config.tables import rebuilt
 from glidepath.core.quantity import SiteName
 from glidepath.ports import Backend, Place
-
-# Where each dialect is, and its class there.
-DIALECTS = {
-    "slurm": ("glidepath.batch.dialects.slurm", "Slurm"),
-    "pbs": ("glidepath.batch.dialects.pbs", "Pbs"),
-    "sge": ("glidepath.batch.dialects.sge", "GridEngine"),
-    "lsf": ("glidepath.batch.dialects.lsf", "Lsf"),
-    "htcondor": ("glidepath.batch.dialects.htcondor", "Htcondor"),
-}
 
 
 class BatchKind:
@@ -30,10 +19,11 @@ class BatchKind:
 
     def __call__(self, site: SiteName, settings: Mapping[str, object], place: Place) -> Backend:
         from glidepath.batch.backend import BatchBackend
+        from glidepath.batch.dialects import DIALECTS
 
         # Checked when the file was read; what comes here are its values, not its texts.
         own = rebuilt(self.Settings, settings)
-        return BatchBackend(site, own, place, dialect=dialect_of(self.dialect))
+        return BatchBackend(site, own, place, dialect=DIALECTS[self.dialect])
 
     def together(self, settings: Mapping[str, object], offers: tuple[str, ...]) -> dict[str, int]:
         """Pilots that one request starts, by offer."""
@@ -49,15 +39,6 @@ class BatchKind:
         for name, lifetime_s in sorted(lifetimes_s.items()):
             if why := walltime_refusal(own.job(name), lifetime_s):
                 yield name, why
-
-
-def dialect_of(name: str) -> Dialect:
-    module, kind = DIALECTS[name]
-    try:
-        made: Dialect = getattr(import_module(module), kind)()
-    except ImportError:
-        raise ValueError(f"the batch system `{name}` is not spoken here") from None
-    return made
 
 
 slurm = BatchKind("slurm")

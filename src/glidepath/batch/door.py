@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from glidepath.batch import programs
 from glidepath.batch.books import Books, Queue, queue_of
-from glidepath.batch.dialect import Dialect, JobSeen, Words
-from glidepath.batch.dialects.answers import said
+from glidepath.batch.dialect import Dialect, Words
+from glidepath.batch.dialects.answers import IDS_MAX, said
 from glidepath.batch.folder import Folder, Sight
-from glidepath.batch.intent import key_of, mark_of
+from glidepath.batch.intent import mark_of
 from glidepath.batch.script import Site, top_of
 from glidepath.batch.settings import BatchSettings
 from glidepath.core.cycle import Done, Failed, NotTried, Outcome, Unsure
@@ -109,7 +109,7 @@ class Door:
     def account(self, queue: Queue, now: Instant, deadline: float) -> str:
         """Looks up those that the queue no longer knows; why that could not be done goes out."""
         with self.lock:
-            absent = self.books.absent(queue)[: self.dialect.past_max]
+            absent = self.books.absent(queue)[:IDS_MAX]
             first_at = min((intent.asked_at for intent in self.books.jobs.values()), default=now)
         if not absent or not self.settings.accounting:
             return ""
@@ -123,15 +123,6 @@ class Door:
         with self.lock:
             self.books.accounted(absent, found)
         return ""
-
-    def find(self, name: PilotName, deadline: float) -> JobSeen | None:
-        """The job of this first pilot, also one that was so short that the queue has forgotten it."""
-        if (job := self.queue(deadline).jobs.get(name)) is not None:
-            return job
-        words = self.dialect.find(key_of(name, self.site.mark), since_s=HOUR_S)
-        if words is None or not self.settings.accounting:
-            return None
-        return queue_of(self.dialect.jobs_past(self.run(words, deadline)), self.site.mark).jobs.get(name)
 
     def look(self, queue: Queue, deadline: float) -> Sight:
         with self.lock:

@@ -26,7 +26,7 @@ OPTIONS: dict[str, frozenset[str]] = {
     ),
     "pbs": frozenset({"-l", "-W", "-p", "-m", "-M", "-P", "-r"}),
     "sge": frozenset({"-l", "-P", "-p", "-m", "-M", "-R", "-ac", "-binding"}),
-    "lsf": frozenset({"-R", "-sla", "-app", "-U", "-sp", "-u", "-m", "-G", "-Lp", "-P", "-hl", "-network"}),
+    "lsf": frozenset({"-R", "-sla", "-app", "-U", "-sp", "-u", "-m", "-G", "-Lp", "-hl", "-network"}),
 }
 # Entries of a submit file of HTCondor, in small letters, besides attributes of the job itself.
 ENTRIES = frozenset(

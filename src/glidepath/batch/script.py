@@ -34,6 +34,23 @@ PLAIN, SECRET, PROGRAM = 0o600, 0o600, 0o700
 # The first moment that archives know: the same job makes the same bytes.
 STAMP_S = 315532800
 
+# How the same program is run once on each node of a job, with its arguments, and waited for. Slurm is told
+# all of it because some version, or a variable of the job, says otherwise.
+SPREAD: dict[str, str] = {
+    "slurm": 'srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 '
+    "--export=ALL --input=none --mpi=none --kill-on-bad-exit=0 --wait=0 "
+    '${SLURM_CPUS_PER_TASK:+"--cpus-per-task=$SLURM_CPUS_PER_TASK"} "$@"',
+    "pbs": 'pbsdsh "$@"',
+    "lsf": 'blaunch -z "$(sort -u "$LSB_DJOB_HOSTFILE" | tr "\\n" " ")" "$@"',
+    # The first line is the node on which the script runs: a task there would count against its slots.
+    "sge": """{
+  read -r _ || return 1
+  while read -r host _; do qrsh -inherit -nostdin "$host" "$@" </dev/null & done
+  "$@" &
+  wait
+} <"$PE_HOSTFILE\"""",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class File:
@@ -93,7 +110,8 @@ def made(spec: PilotSpec, settings: JobSettings, dialect: Dialect, site: Site) -
         )
     job = _job(spec, settings, dialect, site)
     words = dialect.submit(job)
-    start = _start_script(spec, settings, site, spread=dialect.spread(job) if job.nodes > 1 else "")
+    spread = SPREAD[dialect.name] if job.nodes > 1 else ""
+    start = _start_script(spec, settings, site, spread=spread)
     return Made(job, words, tuple(_files(spec, settings, site, start=start, given=words.given)))
 
 
@@ -101,9 +119,9 @@ def _job(spec: PilotSpec, settings: JobSettings, dialect: Dialect, site: Site) -
     folder, size = site.folder(spec.name), spec.size
     gpu_type = settings.gpu_type or dict(spec.traits).get("gpu_type", "")
     memory_mib = 0 if settings.memory_by == "none" else memory_of(settings, size)
-    if settings.nodes > 1 and not dialect.multi_node:
+    if settings.nodes > 1 and not (dialect.multi_node and dialect.name in SPREAD):
         raise ValueError(f"jobs of several nodes are not started with {dialect.name}")
-    job = BatchJob(
+    return BatchJob(
         key=key_of(spec.name, site.mark),
         script=SafePath(f"{folder}/job"),
         output=SafePath(f"{folder}/output"),
@@ -127,10 +145,6 @@ def _job(spec: PilotSpec, settings: JobSettings, dialect: Dialect, site: Site) -
         options=tuple(option_line(dialect.name, each) for each in settings.options),
         files=_brought(spec, site) if not dialect.shares_folder else (),
     )
-    for name in sorted(dialect.lacks):
-        if getattr(job, name) not in (None, False, 0, ()):
-            raise ValueError(f"{dialect.name} has no word for `{name}`")
-    return job
 
 
 def _word(text: str, what: str) -> SafeWord | None:

@@ -108,7 +108,7 @@ class Starts:
     def _resolved(self, spec: PilotSpec, why: str, deadline: float) -> Outcome:
         """Only the site can tell whether there is a job now."""
         try:
-            job = self._door.find(spec.name, deadline)
+            job = self._door.queue(deadline).jobs.get(spec.name)
         except (OSError, ValueError) as error:
             return Unsure(f"`{spec.name}`: {why}; and it could not be looked for: {error}")
         if job is None:
