@@ -72,7 +72,7 @@ docs: $(STAMP) ## regenerate docs/reference
 
 lock: ## renew the locks of requirements/ (names, versions and hashes; no addresses)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --extra postgresql --extra plots --extra htcondor --extra kubernetes --extra schedule --extra fast pyproject.toml requirements/dev.in -o requirements/dev.lock
+	  --extra postgresql --extra plots --extra htcondor --extra kubernetes --extra web --extra schedule --extra fast pyproject.toml requirements/dev.in -o requirements/dev.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  requirements/bench.in -o requirements/bench.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \

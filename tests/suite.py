@@ -28,6 +28,7 @@ COMPUTING = {
     "config": ["tests/config", "tests/test_plugins.py"],
     "store": ["tests/store", "tests/journal"],
     "embedded": ["tests/embedded", "tests/backends"],
+    "agent": ["tests/agent"],
     "cli": ["tests/cli"],
     "sim": ["tests/sim"],
     "schedule": ["tests/schedule"],
@@ -42,6 +43,7 @@ WAITING = {
     "kube": ["tests/kube"],
     "grid": ["tests/grid"],
     "cloud": ["tests/cloud"],
+    "calls": ["tests/calls"],
     "bed": ["tests/bed"],
     "condor": ["tests/condor"],
 }

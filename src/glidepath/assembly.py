@@ -22,7 +22,7 @@ from glidepath.core.quantity import Instant, PoolName, SiteName
 from glidepath.journal.entry import Entry
 from glidepath.plugins import BACKENDS, DEMAND, PluginError, load
 from glidepath.policy import policy_of, with_numbers
-from glidepath.ports import Backend, BackendKind, Place, Pool, PoolKind
+from glidepath.ports import Backend, BackendKind, Place, Pool, PoolKind, Timetabled
 from glidepath.provisioner import Doors, resumed
 
 # Letters that cannot be mistaken for one another, in a name that people read aloud.
@@ -81,13 +81,16 @@ def doors_of(
 ) -> tuple[Doors, Rules, Policy]:
     rules = with_numbers(rules_of(settings))
     place = replace(place, terms=terms_of(settings))
+    backends = backends_of(settings, place)
+    told = tuple(backend for backend in backends.values() if isinstance(backend, Timetabled))
+    calendar = windows_in(settings, clock)
     doors = Doors(
         pools=pools_of(settings, place),
-        backends=backends_of(settings, place),
+        backends=backends,
         calls=ThreadCalls(),
         clock=clock,
         pauses=pauses,
-        windows=windows_in(settings, clock),
+        windows=lambda: (*calendar(), *(window for backend in told for window in backend.windows())),
         read_s_max=float(settings.cycle.deadline),
         act_s_max=float(settings.cycle.deadline),
     )

@@ -15,7 +15,7 @@ from glidepath.core.provision.pilot import SiteState, Target
 from glidepath.core.quantity import Instant
 from glidepath.ports import Backend
 
-_OVER = (SiteState.ENDED, SiteState.FAILED)
+_OVER = (SiteState.ENDED, SiteState.FAILED, SiteState.WITHDRAWN)
 
 
 @runtime_checkable

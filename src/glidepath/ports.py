@@ -16,7 +16,7 @@ from glidepath.core.place.rank import ClusterName, NodeListing, RankSet, SetKey,
 from glidepath.core.provision.demand import DemandSight
 from glidepath.core.provision.offer import Offer
 from glidepath.core.provision.pilot import PilotSpec, Target
-from glidepath.core.provision.sight import PoolSlots, SiteListing
+from glidepath.core.provision.sight import PoolSlots, SiteListing, Window
 from glidepath.core.quantity import Instant, OfferKey, PilotName, PoolName, SiteName, SourceName
 from glidepath.story import JobStory
 from glidepath.terms import OfferTerms
@@ -221,6 +221,15 @@ class Furnished(Protocol):
 
     def furnished(self, offer: OfferKey) -> bool:
         """Whether pilots of this offer find their token at the site."""
+        ...
+
+
+@runtime_checkable
+class Timetabled(Protocol):
+    """A backend whose site says itself when it is closed."""
+
+    def windows(self) -> tuple[Window, ...]:
+        """As of the last listing."""
         ...
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from glidepath.assembly import doors_of, memory_after
+from glidepath.beside import Beside
 from glidepath.clock import SteadyClock
 from glidepath.config import ConfigError, Loaded, Settings, Watcher, partitions_of
 from glidepath.core.cycle import Did, Plan, Seen
@@ -147,6 +148,7 @@ class Controllers:
         self.cycles = 0
         self.watch = Watch(self.provisioner.doors.pools.values(), self.woken)
         self.difference = Difference() if self.options.shadow else None
+        self.beside = Beside(self.options.home, self.options.config, self.view.say)
 
     def _assembled(self, settings: Settings) -> Provisioner:
         doors, rules, policy = doors_of(settings, self.place, self.clock, self._pauses)
@@ -179,6 +181,7 @@ class Controllers:
                 return 1
             self._end()
         finally:
+            self.beside.stop()
             if self.server is not None:
                 self.server.stop()
             self.status.stop()
@@ -227,6 +230,8 @@ class Controllers:
     def _loop(self) -> None:
         while not self.signals.count and not self.lease.lost:
             started = time.monotonic()
+            if not self.options.shadow:
+                self.beside.keep(self.settings.serve.listen)
             self.beat(f"cycle {self.memory.cycle + 1}", self._cycle_s_max())
             cycle = self._cycle()
             if self.options.until_idle and self._idle(cycle):

@@ -45,9 +45,17 @@ NOUNS: dict[str, Entry] = {
     "config": Entry(
         "config", "check, show and explain the configuration", ("check", "show", "reference", "import")
     ),
+    "serve": Entry("serve", "serve the sites that can only call out"),
+    "token": Entry("token", "tokens that sites call with", ("issue", "list", "revoke")),
+    "agent": Entry(
+        "agent",
+        "run at a site that can only call out, and close or open it there",
+        ("run", "close", "open"),
+    ),
     "doctor": Entry("doctor", "check everything that glidepath depends on, with a fix for each"),
 }
 
 PLURALS = {
-    f"{noun}s": noun for noun in ("job", "pool", "site", "pilot", "plan", "demand", "journal", "config")
+    f"{noun}s": noun
+    for noun in ("job", "pool", "site", "pilot", "plan", "demand", "journal", "config", "token", "agent")
 }

@@ -77,6 +77,12 @@ def sources_of(main: Path) -> tuple[list[Source], list[Problem]]:
     return sources, problems
 
 
+def read_source(path: Path) -> Source | Problem:
+    """One file that stands alone."""
+    content = _content(path)
+    return content if isinstance(content, Problem) else _parsed(str(path), content)
+
+
 def _content(path: Path) -> bytes | Problem:
     file = str(path)
     try:

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from glidepath.config.agent import AgentSettings, DowntimeSettings
 from glidepath.config.fields import exact_duration
 from glidepath.config.settings import (
     CycleSettings,
@@ -21,6 +22,7 @@ from glidepath.config.settings import (
     PilotSettings,
     PolicySettings,
     PoolSettings,
+    ServeSettings,
     StoreSettings,
 )
 from glidepath.config.shown import unit_of, written
@@ -44,6 +46,9 @@ TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("[sites.NAME.offers.OFFER.condor]", CondorSettings),
     ("[[sites.NAME.windows]]", WindowSettings),
     ('[owners."NAME"]', OwnerSettings),
+    ("[serve]", ServeSettings),
+    ("the file of an agent", AgentSettings),
+    ("[[downtimes]] in the file of an agent", DowntimeSettings),
 )
 
 EXAMPLE = """\

@@ -124,7 +124,7 @@ def warnings_of(settings: Settings) -> tuple[Finding, ...]:
 
 
 def _findings(tables: dict[str, Any], catalog: Catalog, *, whole: bool) -> Iterable[Finding]:
-    for key in ("store", "cycle", "pilots", "policy", "limits"):
+    for key in ("store", "cycle", "pilots", "policy", "limits", "serve"):
         table = yield from _validated(tables.get(key, {}), (key,))
         if isinstance(table, CycleSettings):
             yield from checks.check_cycle(table)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from glidepath.config.fields import COUNT_MAX, Duration, Name, Positive, Span, Word
+from glidepath.config.fields import COUNT_MAX, Duration, Name, Positive, Span, Text, Word
 from glidepath.config.problems import did_you_mean
 from glidepath.config.site import SiteSettings
 from glidepath.config.tables import DAY_S, MINUTE_S, LimitSettings, Own, OwnTable, Table, only_own, with_own
@@ -226,6 +226,39 @@ class PartitionSettings(Table):
     pool: Name = Field(description="The pool whose pilots take the jobs of this partition.")
 
 
+def _listen(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= 65535 or not text.isprintable():
+        raise ValueError("must be an address and a port such as `127.0.0.1:8787` or `[::]:8787`")
+    return text
+
+
+class ServeSettings(Table):
+    """The demand server, which sites that can only call out are called by."""
+
+    listen: Annotated[str, AfterValidator(_listen)] | None = Field(
+        default=None,
+        description="Address and port that agents call, such as `0.0.0.0:8787`. Unset, `glidepath up` serves "
+        "nothing, because a port that nobody needs should not be open.",
+    )
+    certificate: Text = Field(
+        default="",
+        description="File with the server's certificate, for `https`. Unset, it speaks plain `http`: then "
+        "put it behind something that adds `https`, or listen on this machine alone.",
+    )
+    key: Text = Field(default="", description="File with the key of the certificate.")
+    calls_per_minute: Positive = Field(
+        default=60,
+        description="How often one site may call in a minute; more is answered with 429. An agent calls "
+        "twice a minute, and a few times in a row after it did something.",
+    )
+    drops: Mapping[Name, Text] = Field(
+        default_factory=dict,
+        description="For sites that cannot reach the server at all: the folder of each, in which the files "
+        "of its agent arrive and are answered. By default none.",
+    )
+
+
 class Settings(Table):
     """Everything that can be configured."""
 
@@ -242,6 +275,9 @@ class Settings(Table):
         "of which a job asks for most, `oldest` for who has waited longest, `jobs` for what most wait; with "
         "`-` in front, such as `-memory`, for least. What is equal in the first is told apart by the second. "
         "By default none: what most sites can serve comes last.",
+    )
+    serve: ServeSettings = Field(
+        default_factory=ServeSettings, description="The demand server for sites that call."
     )
     pools: Mapping[Name, PoolSettings] = Field(
         default_factory=dict, description="The pools that pilots join."

@@ -243,6 +243,12 @@ class SiteSettings(Table):
         "pilot. Until then the name of a pilot that ended or is not needed is left at the site, which knows "
         "by it that it has this one already. By default no time for kind `local`, where nothing is between.",
     )
+    share_lost_after: Span | None = Field(
+        default=None,
+        description="How long a site may be unseen before pilots on their way there no longer keep others "
+        "from being asked for elsewhere, whatever `patience` is left. They still count against limits. "
+        "Unset, `patience` alone decides; for kind `called` it is ten minutes.",
+    )
     offers: Mapping[Name, OfferSettings] = Field(
         default_factory=dict,
         description="The kinds of pilots that can be started here, by name; at least one is needed.",
@@ -260,4 +266,6 @@ class SiteSettings(Table):
     def _own_apart(cls, raw: object) -> object:
         if isinstance(raw, dict) and raw.get("kind") == "local":
             raw = {"on_exit": "stop", "repeat_within": "0s", **raw}
+        if isinstance(raw, dict) and raw.get("kind") == "called":
+            raw = {"share_lost_after": "10m", **raw}
         return with_own(raw, cls.model_fields)

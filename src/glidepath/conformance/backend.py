@@ -21,7 +21,7 @@ from glidepath.ports import WORLD_ERRORS, Backend
 
 T = TypeVar("T")
 
-OVER = frozenset({SiteState.ENDED, SiteState.FAILED})
+OVER = frozenset({SiteState.ENDED, SiteState.FAILED, SiteState.WITHDRAWN})
 POLL_S = 0.05
 LOG_BYTES = 100
 

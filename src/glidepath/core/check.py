@@ -28,6 +28,8 @@ from glidepath.core.provision.pilot import (
 )
 from glidepath.core.quantity import Owner, SiteName
 
+_OVER = (SiteState.ENDED, SiteState.FAILED, SiteState.WITHDRAWN)
+
 
 @dataclass(frozen=True, slots=True)
 class Breach:
@@ -225,7 +227,7 @@ def _unknown_is_not_gone(picture: Picture, plan: Plan[PilotAction]) -> list[Brea
     for site, sighting in picture.snapshot.sites:
         if isinstance(sighting, Seen) and picture.closed_sites.get(site) in (None, Because.SITE_PARTIAL):
             for pilot in sighting.value.pilots:
-                if pilot.name in booked or pilot.state in (SiteState.ENDED, SiteState.FAILED):
+                if pilot.name in booked or pilot.state in _OVER:
                     continue
                 # A report from before it was closed is old news; one from after it means that it lives.
                 if pilot.name not in over and pilot.since > cleared.get(pilot.name, -1):

@@ -35,6 +35,7 @@ MIGRATIONS = (
     Migration(1, "the journal, the lease, the operators' words and the job store"),
     Migration(2, "roll-ups for charts"),
     Migration(3, "pauses that drain", _pauses_that_drain),
+    Migration(4, "sites that call, and their tokens"),
 )
 KNOWN = MIGRATIONS[-1].number
 
@@ -87,6 +88,7 @@ def tables_since(number: int) -> list[Table]:
     """The tables that arrived in this version of the store."""
     if importlib.util.find_spec("glidepath.store.jobs") is not None:
         importlib.import_module("glidepath.store.jobs")  # Registers the tables of the job store.
+    importlib.import_module("glidepath.store.call_rows")
     return [table for table in metadata.sorted_tables if table.info.get("since", 1) == number]
 
 

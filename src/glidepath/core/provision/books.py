@@ -19,7 +19,7 @@ from glidepath.core.quantity import Instant, PilotName, PoolName, SiteName
 P = PilotPhase
 # A pilot past its lifetime gets this long to be seen ending; sites grant about as much themselves.
 GRACE_S = 3600
-OVER = (SiteState.ENDED, SiteState.FAILED)
+OVER = (SiteState.ENDED, SiteState.FAILED, SiteState.WITHDRAWN)
 # How a pilot is judged that ended by itself without having been seen in its pool.
 LEFT_UNJOINED = "it ended without joining the pool"
 
@@ -59,7 +59,11 @@ class Books:
         before, tracks, unfilled = self.before, self.tracks, self.unfilled
         for pilot in listing.pilots:
             name = pilot.name
-            old = before.pop(name, None)
+            old = before.get(name)
+            if old is not None:
+                if old.site != site:
+                    continue  # It is another's: no site may speak for what it was not asked for.
+                del before[name]
             slot = heard.get(name)
             if old is None:
                 if not self._met(name) and not self._old_news(pilot):
@@ -160,7 +164,7 @@ class Books:
         if track.phase not in ENDED:
             self._keep(track)
             return
-        if old.phase not in ENDED:
+        if old.phase not in ENDED and pilot.state is not SiteState.WITHDRAWN:
             self._judge(track)
         self.lost.append((track, track.leaving or track.note or track.phase.value, Because.ENDED, True))
 

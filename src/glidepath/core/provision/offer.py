@@ -177,6 +177,8 @@ class SiteRules:
     quarantine_s: int = 3600
     repeat_s: int = 120  # so long something on the way may repeat a create; until then its name is kept there
     pool_limits: tuple[tuple[PoolName, Limits], ...] = ()  # over the pilots that one pool has here
+    # A site unseen for longer loses its share: what is on its way there keeps nothing from others any more.
+    share_lost_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ ALONE: dict[SiteState, PilotPhase] = {
     SiteState.ENDED: P.DONE,
     SiteState.FAILED: P.FAILED,
     SiteState.UNKNOWN: P.UNKNOWN,
+    SiteState.WITHDRAWN: P.DONE,
 }
 
 

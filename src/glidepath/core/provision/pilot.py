@@ -32,6 +32,7 @@ class SiteState(StrEnum):
     ENDED = "ended"
     FAILED = "failed"
     UNKNOWN = "unknown"
+    WITHDRAWN = "withdrawn"  # over, and known never to have started: nobody failed
 
 
 class PilotPhase(StrEnum):

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from glidepath.core.because import Because
-from glidepath.core.cycle import Fact, Reason
+from glidepath.core.cycle import Fact, Reason, Seen
 from glidepath.core.provision.demand import Demand
 from glidepath.core.provision.offer import Kind, Rules, kind_for
 from glidepath.core.provision.picture import Picture, Wanted
@@ -16,7 +16,7 @@ from glidepath.core.provision.pilot import COMING, PilotPhase
 from glidepath.core.provision.pressure import Arriving, Need, Policy
 from glidepath.core.provision.share import Candidate, Market, OpenOffer
 from glidepath.core.provision.supply import FOREVER_S, Amounts, Row, Stock, copies
-from glidepath.core.quantity import OfferKey, Owner, PoolName, Resources
+from glidepath.core.quantity import OfferKey, Owner, PoolName, Resources, SiteName
 
 # Remaining lifetimes are told apart at so many steps at most, or ten thousand pilots would be as many lots.
 LIFE_STEPS_MAX = 16
@@ -61,6 +61,7 @@ def shelves(picture: Picture, rules: Rules) -> Shelves:
     free: list[Row] = []
     coming: list[Row] = []
     late: list[Row] = []
+    lost = shareless(picture, rules)
     for track in picture.unfilled:
         phase = track.phase
         if phase is PilotPhase.BUSY or phase is PilotPhase.IDLE:
@@ -77,13 +78,28 @@ def shelves(picture: Picture, rules: Rules) -> Shelves:
             row = (track.pool, track.kind, track.size.as_tuple(), life_s, True)
             site = sites.get(track.site)
             patient = phase is PilotPhase.STARTING or site is None or now - track.asked_at <= site.patience_s
-            (coming if patient else late).append(row)
+            (coming if patient and track.site not in lost else late).append(row)
     least = _least(picture)
     result = Shelves(Stock(least), Stock(least), Stock(least), Stock(least))
     result.free.add_all(free)
     result.coming.add_all(coming)
     result.late.add_all(late)
     return result
+
+
+def shareless(picture: Picture, rules: Rules) -> frozenset[SiteName]:
+    """Sites that have been unseen for longer than they keep their share. Their pilots may live, and count
+    against every limit; what is only on its way there is not waited for."""
+    seen = dict(picture.snapshot.sites)
+    found = set()
+    for site in rules.sites:
+        sighting = seen.get(site.name)
+        if site.share_lost_s is None or sighting is None:
+            continue
+        at = sighting.at if isinstance(sighting, Seen) else sighting.since
+        if picture.now - at > site.share_lost_s:
+            found.add(site.name)
+    return frozenset(found)
 
 
 def _least(picture: Picture) -> Amounts:

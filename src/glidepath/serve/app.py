@@ -1,0 +1,136 @@
+"""The demand server as an application of HTTP: requests come in, the desk is asked, JSON goes out.
+
+Every body has a bound, every caller a pace, and nothing that a caller sends is shown to another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from glidepath.called.late import LateAnswer
+from glidepath.serve.desk import Denied, Desk
+from glidepath.serve.openapi import document
+from glidepath.serve.pace import Pace
+from glidepath.store.engine import StoreError
+
+T = TypeVar("T")
+# Of a report: twenty thousand pilots, each with its words.
+BODY_BYTES_MAX = 8 << 20
+BODY_S_MAX = 30.0
+# For those who show no token in force; a person who mistypes needs a few, a guesser gets nowhere.
+STRANGERS_PER_MINUTE = 30
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Doorway:
+    """The endpoints of one server."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.sites = Pace(desk.settings.serve.calls_per_minute, steady=time.monotonic)
+        self.strangers = Pace(STRANGERS_PER_MINUTE, steady=time.monotonic)
+
+    async def call(self, request: Request) -> Response:
+        """POST /api/v1/sites/SITE/call"""
+        site = await self._site(request)
+        body = await body_of(request, BODY_BYTES_MAX)
+        answer = await threaded(partial(self.desk.called, site, body))
+        status = 409 if isinstance(answer, LateAnswer) else 200
+        return Response(answer.model_dump_json(), status, HEADERS, media_type="application/json")
+
+    async def share(self, request: Request) -> Response:
+        """GET /api/v1/sites/SITE: what the server holds for the site, in numbers"""
+        site = await self._site(request)
+        return JSONResponse(await threaded(partial(self.desk.share, site)), headers=HEADERS)
+
+    async def alive(self, request: Request) -> Response:
+        """GET /api/v1/alive"""
+        return JSONResponse({"alive": True}, headers=HEADERS)
+
+    async def openapi(self, request: Request) -> Response:
+        """GET /api/v1/openapi.json"""
+        return JSONResponse(document(), headers=HEADERS)
+
+    async def _site(self, request: Request) -> str:
+        """The site that calls, once it has shown that it is that site."""
+        site = request.path_params["site"]
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        try:
+            found, _ = await threaded(partial(self.desk.bearer, token, site))
+        except Denied:
+            self._slow_down(self.strangers, request.client.host if request.client else "?")
+            raise
+        self._slow_down(self.sites, found.id)
+        return found.site
+
+    @staticmethod
+    def _slow_down(pace: Pace, caller: str) -> None:
+        wait_s = pace.wait_s(caller)
+        if wait_s:
+            raise Denied(429, f"too many calls; wait {wait_s:.0f} s")
+
+
+async def threaded(call: Callable[[], T]) -> T:
+    """On a thread: the store may wait for its disk."""
+    return await anyio.to_thread.run_sync(call)
+
+
+async def body_of(request: Request, bytes_max: int) -> bytes:
+    """The whole body within its bound and within a time."""
+    too_long = Denied(413, f"a body may have {bytes_max} bytes")
+    stated = request.headers.get("content-length", "0")
+    if not stated.isdecimal() or len(stated) > 12 or int(stated) > bytes_max:
+        raise too_long
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_S_MAX):
+            async for part in request.stream():
+                size += len(part)
+                if size > bytes_max:
+                    raise too_long
+                parts.append(part)
+    except TimeoutError:
+        raise Denied(408, f"the body did not come within {BODY_S_MAX:g} s") from None
+    except ClientDisconnect:
+        raise Denied(400, "the caller went away") from None
+    return b"".join(parts)
+
+
+async def denied(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Denied)
+    headers = {**HEADERS, **({"Retry-After": "10"} if error.status == 429 else {})}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    # What follows a body that was not read would be taken for the next request.
+    headers["Connection"] = "close"
+    return JSONResponse({"error": error.why}, error.status, headers)
+
+
+async def store_away(request: Request, error: Exception) -> Response:
+    """Why is for the log of the server, not for a stranger."""
+    return JSONResponse({"error": "the store does not answer; call again"}, 503, HEADERS)
+
+
+def application(desk: Desk) -> Starlette:
+    doorway = Doorway(desk)
+    routes: list[Any] = [
+        Route("/api/v1/sites/{site:str}/call", doorway.call, methods=["POST"]),
+        Route("/api/v1/sites/{site:str}", doorway.share, methods=["GET"]),
+        Route("/api/v1/alive", doorway.alive, methods=["GET"]),
+        Route("/api/v1/openapi.json", doorway.openapi, methods=["GET"]),
+    ]
+    handlers: dict[Any, Any] = {Denied: denied, StoreError: store_away}
+    return Starlette(routes=routes, exception_handlers=handlers)

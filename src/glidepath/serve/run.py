@@ -1,0 +1,90 @@
+"""The demand server as a program: settings and an open store come in, it serves until it is told to stop."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from glidepath.config import Settings, Watcher
+from glidepath.serve.app import application
+from glidepath.serve.desk import Desk, drop_folders
+from glidepath.serve.drops import Drops
+from glidepath.store.engine import Store
+
+CALLERS_AT_ONCE = 1000
+KEEP_ALIVE_S = 75
+END_S_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What to serve, where and for how long."""
+
+    listen: str
+    home: Path
+    until_eof: bool = False  # ends with the program that holds the other end of our standard input
+
+
+def serve(
+    settings: Settings, store: Store, watcher: Watcher | None, *, how: Serving, say: Callable[[str], None]
+) -> int:
+    """An exit code, once it is over."""
+    desk = Desk(store, settings, watcher)
+    listener = listening(how.listen)
+    config = uvicorn.Config(
+        application(desk),
+        log_level="warning",
+        access_log=False,  # Addresses of pyglidein clients hold a secret.
+        lifespan="off",
+        limit_concurrency=CALLERS_AT_ONCE,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=END_S_MAX,
+        server_header=False,
+        ssl_certfile=settings.serve.certificate or None,
+        ssl_keyfile=settings.serve.key or None,
+    )
+    server = uvicorn.Server(config)
+    drops = Drops(desk, drop_folders(settings, how.home), say)
+    threading.Thread(target=drops.run, name="drops", daemon=True).start()
+    if how.until_eof:
+        threading.Thread(target=_end_with_input, args=(server,), name="parent", daemon=True).start()
+    host, port = listener.getsockname()[:2]
+    scheme = "https" if settings.serve.certificate else "http"
+    say(f"the demand server listens on {scheme}://{host}:{port}")
+    try:
+        server.run(sockets=[listener])
+    except KeyboardInterrupt:
+        pass  # Told to stop, which is no failure.
+    finally:
+        drops.stop()
+        listener.close()
+    return 0
+
+
+def listening(where: str) -> socket.socket:
+    """The open port; raises OSError with the address in it."""
+    host, _, port = where.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, int(port)))
+    except OSError as error:
+        listener.close()
+        raise OSError(f"the demand server cannot listen on `{where}`: {error.strerror or error}") from None
+    listener.listen(CALLERS_AT_ONCE)
+    return listener
+
+
+def _end_with_input(server: uvicorn.Server) -> None:
+    # Until the other end is closed, by its end or by its death.
+    while sys.stdin.buffer.read(4096):
+        pass
+    server.should_exit = True

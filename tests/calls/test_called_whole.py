@@ -1,0 +1,155 @@
+"""Sites that can only call out, whole: a real server, real agents, real pilots and jobs."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from calls.calling import AgentProcess, Land
+from glidepath.called.tray import Tray
+from glidepath.called.post import Post
+from glidepath.core.quantity import SiteName
+from glidepath.store.engine import open_store
+from whole.running import Running, until
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def land(home: Path) -> Iterator[Land]:
+    made = Land(home, "east", "west")
+    yield made
+    made.close()
+
+
+def ended(run: Running) -> None:
+    run.signal(signal.SIGINT)
+    assert run.wait_end(within_s=30) == 0, run.text
+
+
+def over(land: Land) -> None:
+    until(lambda: set(land.jobs()) == {"done"}, lambda: f"all jobs are done: {land.jobs()}")
+
+
+def tray(land: Land, name: str) -> Tray:
+    with open_store(f"sqlite:///{land.home}/glidepath.db", read_only=True) as store:
+        return Post(store).tray(SiteName(name))
+
+
+def both_call(land: Land) -> None:
+    """Agents of both sites run, and the controllers have seen what they say."""
+    for name in ("east", "west"):
+        land.token(name)
+        land.agent(name)
+    until(lambda: all(tray(land, name).calls > 1 for name in ("east", "west")), "both have called")
+
+
+def gone(land: Land, *names: str) -> None:
+    """The pilots leave by themselves when they have nothing to do, and their agents clear up."""
+    until(lambda: not any(land.started(name) for name in names), "the pilots have left")
+
+
+def test_jobs_of_one_pool_run_at_sites_that_call_and_none_is_served_twice(land: Land) -> None:
+    run = land.up()
+    try:
+        both_call(land)
+        land.submit("sleep", "3", count=4)
+        over(land)
+        # Four jobs of one core and pilots of one core: four, at whichever site, and not four at each.
+        assert tray(land, "east").given + tray(land, "west").given <= 4
+        gone(land, "east", "west")
+        ended(run)
+    finally:
+        run.close()
+
+
+def test_the_share_of_an_agent_that_dies_moves_and_nothing_doubles_when_it_returns(land: Land) -> None:
+    run = land.up()
+    try:
+        both_call(land)
+        land.agents["west"].kill()
+        before = tray(land, "west").given
+        land.submit("sleep", "1", count=4)
+        over(land)
+        assert tray(land, "west").given == before, "it was given nothing while it was away"
+        calls = tray(land, "west").calls
+        land.agent("west")
+        until(lambda: tray(land, "west").calls > calls + 2, "it calls again")
+        assert tray(land, "west").given == before, "what it did not fetch was not kept for it"
+        land.agents["east"].kill()
+        land.submit("true", count=2)
+        over(land)
+        assert tray(land, "west").given > before, "it has its share again"
+        land.agent("east")
+        gone(land, "east", "west")
+        ended(run)
+    finally:
+        run.close()
+
+
+def test_a_revoked_token_cuts_off_one_site_at_once(land: Land) -> None:
+    run = land.up()
+    try:
+        west = land.token("west")
+        land.token("east")
+        for name in ("east", "west"):
+            land.agent(name)
+        land.submit("true", count=2)
+        over(land)
+        land.run("token", "revoke", west.split(".")[2])
+        land.agents["west"].wait_for("the server refuses the token (HTTP 401)")
+        land.submit("true", count=2)
+        over(land)
+        assert not any("refuses the token" in line for line in land.agents["east"].lines)
+        gone(land, "east")
+        until(lambda: not any_running(land, "west"), "pilots of the other site leave by themselves")
+        ended(run)
+    finally:
+        run.close()
+
+
+def test_a_server_that_is_started_again_gives_nothing_twice(land: Land) -> None:
+    run = land.up()
+    try:
+        both_call(land)
+        land.submit("sleep", "4", count=2)
+        until(lambda: tray(land, "east").given + tray(land, "west").given == 2, "both pilots are given")
+        run.signal(signal.SIGKILL)
+        run.wait_end()
+        again = land.up()
+        over(land)
+        assert tray(land, "east").given + tray(land, "west").given == 2
+        gone(land, "east", "west")
+        ended(again)
+        again.close()
+    finally:
+        run.close()
+
+
+def any_running(land: Land, name: str) -> bool:
+    """Whether a pilot of the site has not written its last words."""
+    pilots = land.home / "agents" / name / "pilots"
+    return any(not (pilots / pilot / "summary.json").exists() for pilot in land.started(name))
+
+
+def test_an_agent_from_cron_does_one_round_and_ends(land: Land) -> None:
+    run = land.up()
+    try:
+        land.token("east")
+        land.settings("east")
+
+        def round_of_cron() -> bool:
+            once = AgentProcess(land.home, "east", "--once")
+            assert once.child.wait(60) == 0, once.lines
+            once.close()
+            return set(land.jobs()) == {"done"}
+
+        land.submit("true", count=2)
+        until(round_of_cron, "rounds of cron have served the jobs")
+        until(lambda: round_of_cron() and not land.started("east"), "rounds of cron have cleared up")
+        ended(run)
+    finally:
+        run.close()
