@@ -14,8 +14,8 @@ from typing import Any
 
 import uvicorn
 
-from glidepath.called.tray import Tray, Terms, asked, called
 from glidepath.called.post import digest_of
+from glidepath.called.tray import Terms, Tray, asked, called
 from glidepath.called.words import Answer, Orders, Pilot, Report
 from glidepath.config import Settings
 from glidepath.core.provision.pilot import PilotSpec

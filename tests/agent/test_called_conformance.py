@@ -18,9 +18,9 @@ from glidepath.agent.turn import Agent
 from glidepath.backends.called import backend as called_kind
 from glidepath.backends.local import backend as local_kind
 from glidepath.called.backend import CalledBackend
-from glidepath.called.tray import Terms
 from glidepath.called.late import LateAnswer
 from glidepath.called.post import Late, Post
+from glidepath.called.tray import Terms
 from glidepath.called.words import Orders, Report
 from glidepath.conformance import BackendConformance
 from glidepath.core.provision.offer import Limits

@@ -11,16 +11,16 @@ from agent.agent_builders import (
     TERMS,
     WEST,
     answer,
-    tray_with,
     call,
     pilot,
     renamed,
     spec,
     starts,
+    tray_with,
     wishes,
 )
-from glidepath.called.tray import Tray, asked, drained, listing_of, removed, windows_in, withdrawn
 from glidepath.called.post import digest_of
+from glidepath.called.tray import Tray, asked, drained, listing_of, removed, windows_in, withdrawn
 from glidepath.called.words import Downtime
 from glidepath.core.cycle import Done, Refused, Unsure
 from glidepath.core.provision.pilot import SiteState

@@ -81,8 +81,8 @@ class Land:
         text = CONFIG.format(port=self.port, serve=serve)
         text += "".join(SITES.format(name=name, stale=stale, lost=lost) for name in sites)
         self.config.write_text(text)
-        self.agents: dict[str, AgentProcess] = {}
-        self._all: list[AgentProcess] = []
+        self.agents: dict[str, AgentRun] = {}
+        self._all: list[AgentRun] = []
 
     def up(self) -> Running:
         running = Running(self.home, "--config", str(self.config))
@@ -110,9 +110,9 @@ class Land:
         path.write_text(AGENT.format(name=name, way=way, more=more))
         return path
 
-    def agent(self, name: str, **more: str) -> AgentProcess:
+    def agent(self, name: str, **more: str) -> AgentRun:
         self.settings(name, **more)
-        self.agents[name] = AgentProcess(self.home, name)
+        self.agents[name] = AgentRun(self.home, name)
         self._all.append(self.agents[name])
         return self.agents[name]
 
@@ -135,7 +135,7 @@ class Land:
             agent.close()
 
 
-class AgentProcess:
+class AgentRun:
     """One `glidepath agent run`, with everything that it has said so far."""
 
     def __init__(self, home: Path, name: str, *words: str) -> None:

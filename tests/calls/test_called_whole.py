@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from calls.calling import AgentProcess, Land
-from glidepath.called.tray import Tray
+from calls.calling import AgentRun, Land
 from glidepath.called.post import Post
+from glidepath.called.tray import Tray
 from glidepath.core.quantity import SiteName
 from glidepath.store.engine import open_store
 from whole.running import Running, until
+
+# As the sites are configured, and a second for what is rounded.
+LAPSE_S = 6
 
 pytestmark = pytest.mark.real
 
@@ -47,6 +51,11 @@ def both_call(land: Land) -> None:
     until(lambda: all(tray(land, name).calls > 1 for name in ("east", "west")), "both have called")
 
 
+def oldest_s(land: Land, name: str) -> float:
+    """How long ago the newest of its requests was made, by the clock of this machine."""
+    return min((time.time() - each.spec.asked_at for each in tray(land, name).requests), default=1e9)
+
+
 def gone(land: Land, *names: str) -> None:
     """The pilots leave by themselves when they have nothing to do, and their agents clear up."""
     until(lambda: not any(land.started(name) for name in names), "the pilots have left")
@@ -76,6 +85,7 @@ def test_the_share_of_an_agent_that_dies_moves_and_nothing_doubles_when_it_retur
         over(land)
         assert tray(land, "west").given == before, "it was given nothing while it was away"
         calls = tray(land, "west").calls
+        until(lambda: oldest_s(land, "west") > LAPSE_S, "what it did not fetch has lapsed")
         land.agent("west")
         until(lambda: tray(land, "west").calls > calls + 2, "it calls again")
         assert tray(land, "west").given == before, "what it did not fetch was not kept for it"
@@ -142,7 +152,7 @@ def test_an_agent_from_cron_does_one_round_and_ends(land: Land) -> None:
         land.settings("east")
 
         def round_of_cron() -> bool:
-            once = AgentProcess(land.home, "east", "--once")
+            once = AgentRun(land.home, "east", "--once")
             assert once.child.wait(60) == 0, once.lines
             once.close()
             return set(land.jobs()) == {"done"}

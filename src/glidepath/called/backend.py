@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from glidepath.called.tray import asked, drained, listing_of, removed, windows_in, withdrawn
 from glidepath.called.post import Post, digest_of, without_secrets
 from glidepath.called.settings import CalledSettings
+from glidepath.called.tray import asked, drained, listing_of, removed, windows_in, withdrawn
 from glidepath.called.words import PAIRS_MAX
 from glidepath.core.cycle import Outcome, Refused
 from glidepath.core.provision.pilot import PilotSpec, Target
@@ -101,7 +101,9 @@ class CalledBackend:
             fix = "look at the agent's own words, at the site"
             rows.append(("fail", f"{who} cannot see its site: {one_line(tray.report.why)}", fix))
         if tray.last_refusal:
-            said = f"{tray.refused} of {tray.given} pilots were refused; the last: {one_line(tray.last_refusal)}"
+            said = (
+                f"{tray.refused} of {tray.given} pilots were refused; the last: {one_line(tray.last_refusal)}"
+            )
             rows.append(("warn", said, f"`glidepath explain {self.site}` tells what is done about it"))
         return tuple(rows)
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete, select
 
-from glidepath.called.tray import Tray, Request, Step, Terms, called
+from glidepath.called.tray import Request, Step, Terms, Tray, called
 from glidepath.called.words import Orders, Report
 from glidepath.core.cycle import Outcome
 from glidepath.core.provision.pilot import PilotSpec

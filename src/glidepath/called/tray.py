@@ -271,7 +271,9 @@ def _to_give(tray: Tray, report: Report, now: Instant, terms: Terms) -> list[Req
         and r.name not in here
         and not _stale(r, now, terms)
     ]
-    fresh = sorted((r for r in tray.requests if r.step is Step.ASKED), key=lambda r: (r.spec.asked_at, r.name))
+    fresh = sorted(
+        (r for r in tray.requests if r.step is Step.ASKED), key=lambda r: (r.spec.asked_at, r.name)
+    )
     room = ORDERS_MAX if report.room is None else min(report.room, ORDERS_MAX)
     return [*again[:room], *fresh[: max(0, room - len(again))]]
 

@@ -241,7 +241,8 @@ class SiteSettings(Table):
         default=2 * MINUTE_S,
         description="How long something between glidepath and the site may still repeat a request to start a "
         "pilot. Until then the name of a pilot that ended or is not needed is left at the site, which knows "
-        "by it that it has this one already. By default no time for kind `local`, where nothing is between.",
+        "by it that it has this one already. By default no time for kind `local`, where nothing is between, "
+        "and for kind `called`, whose tickets keep anything from being repeated.",
     )
     share_lost_after: Span | None = Field(
         default=None,
@@ -267,5 +268,5 @@ class SiteSettings(Table):
         if isinstance(raw, dict) and raw.get("kind") == "local":
             raw = {"on_exit": "stop", "repeat_within": "0s", **raw}
         if isinstance(raw, dict) and raw.get("kind") == "called":
-            raw = {"share_lost_after": "10m", **raw}
+            raw = {"share_lost_after": "10m", "repeat_within": "0s", **raw}
         return with_own(raw, cls.model_fields)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from glidepath.called.tray import Step, Terms
 from glidepath.called.late import LateAnswer
 from glidepath.called.post import Late, Post
 from glidepath.called.settings import CalledSettings
+from glidepath.called.tray import Step, Terms
 from glidepath.called.words import Orders, Report
 from glidepath.clock import SteadyClock
 from glidepath.config import ConfigError, Settings, Watcher, kind_settings
