@@ -91,6 +91,7 @@ drain_lead = "31s"
 node_failures_max = 32
 quarantine = "33s"
 repeat_within = "34s"
+share_lost_after = "35s"
 
 [sites.s.offers.fixed]
 cpus = 1.5
@@ -160,6 +161,7 @@ SITE = SiteRules(
     node_failures_max=32,
     quarantine_s=33,
     repeat_s=34,
+    share_lost_s=35,
     pool_limits=((PoolName("b"), Limits(live_max=9)),),
 )
 POOL = PoolRules(PoolName("a"), Limits(pending_max=6), 11, 12, 13, 14)
