@@ -244,11 +244,11 @@ class SiteSettings(Table):
         "by it that it has this one already. By default no time for kind `local`, where nothing is between, "
         "and for kind `called`, whose tickets keep anything from being repeated.",
     )
-    share_lost_after: Span | None = Field(
-        default=None,
+    share_lost_after: Duration = Field(
+        default=0,
         description="How long a site may be unseen before pilots on their way there no longer keep others "
         "from being asked for elsewhere, whatever `patience` is left. They still count against limits. "
-        "Unset, `patience` alone decides; for kind `called` it is ten minutes.",
+        "By default `patience` alone decides; for kind `called` it is ten minutes.",
     )
     offers: Mapping[Name, OfferSettings] = Field(
         default_factory=dict,

@@ -159,7 +159,7 @@ def _site(name: str, site: SiteSettings, catalog: Catalog) -> SiteRules:
         pool_limits=tuple(
             (PoolName(pool), _limits(limits)) for pool, limits in sorted(site.pool_limits.items())
         ),
-        share_lost_s=site.share_lost_after,
+        share_lost_s=site.share_lost_after or None,
     )
 
 
