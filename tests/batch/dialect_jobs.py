@@ -6,7 +6,7 @@ from typing import Any
 
 from glidepath.batch.dialect import BatchJob
 from glidepath.remote.runner import Ran
-from glidepath.remote.words import safe_line, safe_path, safe_word
+from glidepath.remote.words import safe_line, safe_path, safe_word, safe_words
 
 FOLDER = "/work/glidepath/gp-1-1"
 
@@ -19,8 +19,9 @@ def a_job(**more: Any) -> BatchJob:
         told[name] = safe_path(told[name], name)
     for name in ("key", "gpu_type", "gpu_form", "memory_form", "parallel", "nodes_form"):
         told[name] = safe_word(told[name], name) if told.get(name) else None
-    for name in ("queue", "account", "qos"):
+    for name in ("account", "qos"):
         told[name] = safe_word(told[name], name) if told.get(name) else None
+    told["queue"] = safe_words(told["queue"], "queue") if told.get("queue") else None
     told["avoid"] = tuple(safe_word(each, "avoid") for each in told.get("avoid", ()))
     told["options"] = tuple(safe_line(each, "options") for each in told.get("options", ()))
     told["files"] = tuple(safe_path(each, "files") for each in told.get("files", ()))

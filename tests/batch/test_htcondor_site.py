@@ -226,6 +226,7 @@ def test_a_job_that_is_gone_is_cancelled(ran: Ran, expected: type | None) -> Non
     [
         (said("All jobs matching constraint (...) have been marked for removal\n"), None),
         (said("", "\nCouldn't find/remove all jobs matching constraint (...)\n", 1), Refused),
+        (said("", "condor_rm:0:There are no jobs in the queue\n"), Refused),
         (said("", "Can't find address of local schedd\n", 1), Failed),
         (said("", code=1), Failed),
         (said("", code=None), Unsure),

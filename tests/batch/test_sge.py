@@ -174,6 +174,13 @@ cpu          0.1s
 """
 
 
+TOTALS = """Total System Usage
+    WALLCLOCK         UTIME         STIME           CPU             MEMORY                 IO
+{}
+           10         0.010         0.000         0.010              0.000              0.000
+""".format("=" * 112)
+
+
 def test_accounting_tells_what_became_of_a_job() -> None:
     assert SGE.jobs_past(said(block(7))) == (
         JobSeen("7", "x", SiteState.ENDED, "0", "exit code 0 after 61s; failed 0", ("n1",)),
@@ -189,6 +196,8 @@ def test_accounting_tells_what_became_of_a_job() -> None:
             ("n1",),
         ),
     )
+    assert SGE.jobs_past(said(block(7) + TOTALS)) == SGE.jobs_past(said(block(7)))
+    assert SGE.jobs_past(said(TOTALS)) == ()
     before = block(7, failed="26  : opening input/output file", host="unknown")
     assert SGE.jobs_past(said(before))[0].state is SiteState.FAILED
 
@@ -196,6 +205,10 @@ def test_accounting_tells_what_became_of_a_job() -> None:
 def test_accounting_that_does_not_know_a_job_says_nothing_of_it() -> None:
     assert SGE.jobs_past(said("", "error: job id 7 not found\n", 1)) == ()
     for ran in (
+        said(""),
+        said("Welcome\n"),
+        # Its file is not there: no job has ended yet, or a file system is away.
+        said("no jobs running since startup\n", "/sge/accounting: No such file or directory\n", 1),
         said("", "error: commlib error: got select error\n", 1),
         said(block(7).replace("exit_status  0", "exit_status  0,5")),
         said(block(7).replace("jobnumber    7", "jobnumber")),

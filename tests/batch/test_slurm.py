@@ -228,6 +228,10 @@ def test_nothing_is_concluded_from_an_answer_that_is_not_whole(ran: Ran) -> None
             (JobSeen("12", "x", SiteState.FAILED, "FAILED", "exit code 1:0 after 7 s", ("n3",)),),
         ),
         (
+            "12|COMPLETED|0:0|61|n1|allocation\n",
+            (JobSeen("12", "", SiteState.ENDED, "COMPLETED", "exit code 0:0 after 61 s", ("n1",)),),
+        ),
+        (
             "12|RUNNING|0:0|7|n3|x\n",
             (JobSeen("12", "x", SiteState.RUNNING, "RUNNING", "exit code 0:0 after 7 s", ("n3",), 7),),
         ),

@@ -58,7 +58,8 @@ NOTHING = ("can't find address of local schedd", "failed to connect to", "can't 
 GONE = ("not found", "couldn't find/remove all jobs")
 DENIED = ("permission denied", "not authorized")
 UNBEGUN = "(JobStatus == 1 || JobStatus == 5) && (NumShadowStarts =?= undefined || NumShadowStarts == 0)"
-BEGUN = ("couldn't find/remove all jobs matching",)
+# The second it says with exit code 0.
+BEGUN = ("couldn't find/remove all jobs matching", "there are no jobs in the queue")
 QUEUED = (
     *("ClusterId", "ProcId", "JobStatus", KEY, "HoldReasonCode", "HoldReason", "RemoteHost", "ExitCode"),
     *("ExitBySignal", "JobCurrentStartDate", "ServerTime", "RemoveReason"),
@@ -126,7 +127,7 @@ class Htcondor:
         return Words(("condor_rm", "-constraint", f"{which} && {UNBEGUN}"))
 
     def withdrawn(self, ran: Ran) -> Failed | Refused | Unsure | None:
-        if ran.code and holds(ran.err, BEGUN):
+        if ran.code is not None and holds(ran.err, BEGUN):
             return Refused("it has begun, or is no longer in the queue")
         return ended(ran, "condor_rm", gone=(), refusals=DENIED)
 

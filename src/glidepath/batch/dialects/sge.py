@@ -15,6 +15,7 @@ from glidepath.batch.dialects.answers import (
     both,
     document,
     ended,
+    holds,
     ids_of,
     judged,
     named_once,
@@ -56,6 +57,9 @@ _TASKS = re.compile(r"[0-9,:-]{1,200}")
 # Letters of a state: deletion, error, hold, queued, waiting, running, transferred, restarted, three ways of
 # being suspended, ended a moment ago, and preempted.
 _STATE = re.compile(r"[dEhqwrtRsSTzP]{1,8}")
+# That above the totals, which come after the jobs where all are asked for, is longer.
+_RULE = re.compile(r"^={50,80}\s*$", re.MULTILINE)
+TOTALS = "total system usage"
 _FAILED = re.compile(r"([0-9]{1,4})\b")
 
 
@@ -109,7 +113,9 @@ class GridEngine:
 
     def jobs_past(self, ran: Ran) -> tuple[JobSeen, ...]:
         text = whole_but(ran, "qacct", NOT_FOUND)
-        blocks = [block for block in re.split(r"^={20,}\s*$", text, flags=re.MULTILINE)[1:] if block.strip()]
+        blocks = [block for block in _RULE.split(text)[1:] if block.strip()]
+        if not blocks and not holds(f"{ran.err}{text}", (*NOT_FOUND, TOTALS)):
+            raise odd("qacct", text)
         # Numbers come again, after a restart of a job or when all were used; the last is what it came to.
         return tuple({job.native_id: job for job in map(_past, blocks)}.values())
 

@@ -94,6 +94,8 @@ HEADER = "JOBID|STATE|TIME|NODES|NODELIST|NAME|REASON"
 PAST_COLUMNS = "JobIDRaw,State,ExitCode,ElapsedRaw,NodeList,JobName"
 PAST_HEADER = PAST_COLUMNS.replace(",", "|")
 NODE_COLUMNS, NODE_HEADER = "%R|%D|%c|%m|%G", "PARTITION|NODES|CPUS|MEMORY|GRES"
+# The name that a job has in accounting where its start came there late, or never.
+NAMELESS = "allocation"
 JOB_ID = re.compile(r"[1-9][0-9]{0,11}(?:_[0-9]{1,10}|\+[0-9]{1,4})?")
 _LISTED_ID = re.compile(r"[0-9]{1,12}(?:_[0-9]{1,10}|_\[[0-9,:%.-]{1,200}\]|\+[0-9]{1,4})?")
 _SUBMITTED = re.compile(r"([0-9]{1,12})(?:;[A-Za-z0-9_.-]{1,100})?")
@@ -234,7 +236,7 @@ def _past(line: str) -> JobSeen:
     state = STATES.get(words[0].rstrip("+"), SiteState.UNKNOWN)
     return JobSeen(
         native_id=ident,
-        key=parts[5] if len(parts) == 6 else "",
+        key=parts[5] if len(parts) == 6 and parts[5] != NAMELESS else "",
         state=state,
         word=one_line(told),
         why=one_line(f"exit code {code} after {lasted} s"),
