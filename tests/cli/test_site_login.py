@@ -3,74 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.ssh_site import LONG_S, at_a_terminal, configure, environ_of, install_kind
 from tests.ssh_stand_in import StandIn, stand_in
 
-LONG_S = 60.0
-KIND = """
-import os
-from glidepath.config.tables import Table, rebuilt
-from glidepath.remote.open import runner_of
-from glidepath.remote.settings import SshSettings
-
-
-class Settings(Table):
-    ssh: SshSettings = SshSettings()
-
-
-class Door:
-    limit_s = 30.0
-
-    def __init__(self, site, settings, place):
-        own = rebuilt(Settings, settings).ssh
-        runner = runner_of(own, environ=os.environ, folder=place.home, site=site)
-        self.connection, self.login = runner.connection, runner.login
-        self.logout, self.close = runner.logout, runner.close
-
-
-class Kind:
-    Settings = Settings
-
-    def __call__(self, site, settings, place):
-        return Door(site, settings, place)
-
-
-kind = Kind()
-"""
-CONFIG = """
-[pools.own]
-kind = "embedded"
-
-[sites.west]
-kind = "carried"
-
-[sites.west.carried.ssh]
-host = "login.example"
-login = "{login}"
-
-[sites.west.offers.cpu]
-cpus = 1
-memory = "1GiB"
-disk = "1GiB"
-
-[sites.here]
-kind = "local"
-
-[sites.here.offers.cpu]
-cpus = 1
-memory = "1GiB"
-disk = "1GiB"
-"""
 OPEN = {"name": "west", "host": "login.example", "login": "key", "open": True, "keep_s": 28800, "why": ""}
 
 
@@ -83,16 +25,10 @@ class World:
 
     @property
     def environ(self) -> dict[str, str]:
-        return {
-            **self.ssh.environ,
-            "HOME": str(self.folder),
-            "GLIDEPATH_HOME": str(self.folder / "home"),
-            "GLIDEPATH_CONFIG": str(self.folder / "glidepath.toml"),
-            "PYTHONPATH": os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")]),
-        }
+        return environ_of(self.folder, self.ssh.environ)
 
     def configure(self, login: str = "key") -> None:
-        (self.folder / "glidepath.toml").write_text(CONFIG.format(login=login), encoding="utf-8")
+        configure(self.folder, host="login.example", login=login)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -106,34 +42,10 @@ class World:
             start_new_session=True,
         )
 
-    def at_a_terminal(self, *words: str) -> tuple[int, str]:
-        """The same in a terminal of its own: all that a person sees there."""
-        pid, terminal = pty.fork()
-        if pid == 0:
-            command = [sys.executable, "-m", "glidepath", "site", *words]
-            os.execve(command[0], command, self.environ)
-        seen, deadline = b"", time.monotonic() + LONG_S
-        while time.monotonic() < deadline and select.select([terminal], [], [], LONG_S)[0]:
-            try:
-                piece = os.read(terminal, 4096)
-            except OSError:
-                break  # The other end is closed.
-            if not piece:
-                break
-            seen += piece
-        os.close(terminal)
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen.decode()
-
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    about = tmp_path / "carried-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: carried\nVersion: 1\n", encoding="utf-8")
-    (about / "entry_points.txt").write_text(
-        "[glidepath.backends]\ncarried = carried_kind:kind\n", encoding="utf-8"
-    )
-    (tmp_path / "carried_kind.py").write_text(KIND, encoding="utf-8")
+    install_kind(tmp_path)
     found = World(tmp_path, stand_in(tmp_path / "bin"))
     found.configure()
     yield found
@@ -178,7 +90,7 @@ def test_a_logout_closes_it_and_a_second_one_is_no_failure(world: World) -> None
 
 def test_in_a_terminal_ssh_itself_may_ask(world: World) -> None:
     world.configure(login="person")
-    code, seen = world.at_a_terminal("login", "west")
+    code, seen = at_a_terminal(["login", "west"], world.environ)
     assert code == 0, seen
     assert "ssh asks here for what it needs" in seen
     opening = (world.ssh.folder / "log").read_text(encoding="utf-8").splitlines()[0]

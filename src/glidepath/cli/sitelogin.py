@@ -23,7 +23,6 @@ COLUMNS = (
     Column("LOGIN", lambda item: item["login"]),
     Column("OPEN", lambda item: "yes" if item["open"] else "no"),
     Column("KEPT", lambda item: span(item["keep_s"]) if item["keep_s"] else "", right=True),
-    Column("WHY", lambda item: item["why"]),
 )
 
 
@@ -62,9 +61,9 @@ class _AtSite(Verb):
             "keep_s": found.keep_s,
             "why": found.why,
         }
-        self.caller.out.write(
-            drawn(Answer("Connection", (item,), COLUMNS), self.given["output"], self.caller)
-        )
+        # As a note, for a terminal would cut the end of it, which says what to do.
+        answer = Answer("Connection", (item,), COLUMNS, notes=(found.why,) if found.why else ())
+        self.caller.out.write(drawn(answer, self.given["output"], self.caller))
         self.caller.out.flush()
         return Exit.DONE
 
