@@ -1,5 +1,5 @@
-"""Sites of tests that are reached by ssh: a kind of site that is nothing but its runner, and a person at a
-terminal who answers what is asked there."""
+"""Sites of tests that are reached by ssh: the configuration of one, and a person at a terminal who answers
+what is asked there."""
 
 from __future__ import annotations
 
@@ -13,44 +13,17 @@ from pathlib import Path
 
 LONG_S = 60.0
 PIECE_BYTES = 4096
-KIND = """
-import os
-from glidepath.config.tables import Table, rebuilt
-from glidepath.remote.open import runner_of
-from glidepath.remote.settings import SshSettings
-
-
-class Settings(Table):
-    ssh: SshSettings = SshSettings()
-
-
-class Door:
-    limit_s = 30.0
-
-    def __init__(self, site, settings, place):
-        own = rebuilt(Settings, settings).ssh
-        runner = runner_of(own, environ=os.environ, folder=place.home, site=site)
-        self.connection, self.login = runner.connection, runner.login
-        self.logout, self.close = runner.logout, runner.close
-
-
-class Kind:
-    Settings = Settings
-
-    def __call__(self, site, settings, place):
-        return Door(site, settings, place)
-
-
-kind = Kind()
-"""
 CONFIG = """
 [pools.own]
 kind = "embedded"
 
 [sites.west]
-kind = "carried"
+kind = "slurm"
 
-[sites.west.carried.ssh]
+[sites.west.slurm]
+folder = "/home/glidepath"
+
+[sites.west.slurm.ssh]
 {ssh}
 
 [sites.west.offers.cpu]
@@ -68,16 +41,6 @@ disk = "1GiB"
 """
 
 
-def install_kind(folder: Path) -> None:
-    """Puts the kind `carried` where an interpreter with this folder on its path finds it."""
-    about = folder / "carried-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: carried\nVersion: 1\n", encoding="utf-8")
-    text = "[glidepath.backends]\ncarried = carried_kind:kind\n"
-    (about / "entry_points.txt").write_text(text, encoding="utf-8")
-    (folder / "carried_kind.py").write_text(KIND, encoding="utf-8")
-
-
 def configure(folder: Path, **ssh: object) -> None:
     lines = [
         f"{name} = {value}" if isinstance(value, int) else f'{name} = "{value}"'
@@ -87,14 +50,10 @@ def configure(folder: Path, **ssh: object) -> None:
 
 
 def environ_of(folder: Path, usual: Mapping[str, str]) -> dict[str, str]:
-    """Of a program that finds that kind, that configuration, and a home of its own."""
-    return {
-        **usual,
-        "HOME": str(folder),
-        "GLIDEPATH_HOME": str(folder / "home"),
-        "GLIDEPATH_CONFIG": str(folder / "glidepath.toml"),
-        "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
-    }
+    """Of a program that finds that configuration, and a home of its own."""
+    passed = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    own = {"GLIDEPATH_HOME": str(folder / "home"), "GLIDEPATH_CONFIG": str(folder / "glidepath.toml")}
+    return {**usual, **passed, "HOME": str(folder), **own}
 
 
 def at_a_terminal(

@@ -1,4 +1,4 @@
-"""`glidepath site login` and `logout`, on a kind of site that is nothing but a runner by ssh."""
+"""`glidepath site login` and `logout`, on a site of Slurm behind a stand-in for ssh."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.ssh_site import LONG_S, at_a_terminal, configure, environ_of, install_kind
+from tests.ssh_site import LONG_S, at_a_terminal, configure, environ_of
 from tests.ssh_stand_in import StandIn, stand_in
 
 OPEN = {"name": "west", "host": "login.example", "login": "key", "open": True, "keep_s": 28800, "why": ""}
@@ -45,7 +45,6 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    install_kind(tmp_path)
     found = World(tmp_path, stand_in(tmp_path / "bin"))
     found.configure()
     yield found

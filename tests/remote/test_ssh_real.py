@@ -16,7 +16,7 @@ from bed.parts.batch_root import SECOND_FACTOR
 from bed.parts.sshd import Login
 from tests.bed_pool import nothing_is_left
 from tests.bed_site import shared_site
-from tests.ssh_site import at_a_terminal, configure, environ_of, install_kind
+from tests.ssh_site import at_a_terminal, configure, environ_of
 
 from glidepath.remote.runner import OUT_BYTES_MAX, NotSent, Ran
 from glidepath.remote.settings import SshSettings
@@ -314,7 +314,6 @@ def test_without_its_second_factor_glidepath_is_refused_and_says_what_the_site_n
 
 
 def test_a_person_types_the_second_factor_once_in_the_terminal(node: Node, tmp_path: Path) -> None:
-    install_kind(tmp_path)
     configure(tmp_path, **node.settings("factor", login="person"))
     environ = environ_of(tmp_path, {"PATH": os.environ["PATH"]})
     try:

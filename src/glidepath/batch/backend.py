@@ -26,7 +26,7 @@ from glidepath.core.provision.pilot import PilotSpec, SitePilot, SiteState, Targ
 from glidepath.core.provision.sight import SiteListing
 from glidepath.core.quantity import Instant, OfferKey, PilotName, SiteName
 from glidepath.core.text import one_line
-from glidepath.ports import Finding, Place
+from glidepath.ports import Connection, Finding, LogsIn, Place
 from glidepath.remote.runner import Ran, Runner
 
 LEAVE_S = 8.0  # that a call takes beyond its commands: one that does not end is ended
@@ -235,6 +235,20 @@ class BatchBackend:
             return self.list(now=Instant(0))
 
         return findings(self.site, self.settings, self.dialect, offers, runner=self._door.runner, look=looked)
+
+    # The way there.
+
+    def connection(self) -> Connection:
+        runner = self._door.runner
+        return runner.connection() if isinstance(runner, LogsIn) else Connection()
+
+    def login(self, say: Callable[[str], None]) -> Connection:
+        runner = self._door.runner
+        return runner.login(say) if isinstance(runner, LogsIn) else Connection()
+
+    def logout(self) -> Connection:
+        runner = self._door.runner
+        return runner.logout() if isinstance(runner, LogsIn) else Connection()
 
     def close(self) -> None:
         self._door.close()
