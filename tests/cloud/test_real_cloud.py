@@ -15,6 +15,7 @@ from bed_pool import condor_pool
 from cloud.cloud_builders import LCLI
 from cloud.queue_service import KEY, Job, Service, serving
 from grid.grid_world import POOL, RIGHTS, Grid
+from grid.test_real_deaths import life
 from pilot.pilot_world import plain_python
 from whole.running import house, until
 
@@ -201,3 +202,21 @@ def test_lost_answers_and_repeated_requests_double_no_pilot_and_ctrl_c_ends_all(
     assert run.wait_end(within_s=WAIT_S) == 0
     assert grid.waiting(work) == 2
     until(lambda: {each.over for each in grid.jobs()} == {True}, "the containers have ended", within_s=60)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_death_around_asking_for_pilots_leaves_exactly_those_that_are_needed(
+    by_command: CloudGrid, when: str
+) -> None:
+    grid = by_command
+    work = grid.submit("sleep 300", "request_memory = 300", "request_cpus = 2", count=2)
+    code, said = life(grid, "--when", when, "--effect", "submit")
+    assert code == -9, said
+    # Once every source is fresh again nothing is left to do, and two pilots are there or coming.
+    code, said = life(grid, cycles=6)
+    assert (code, said[-1]["actions"]) == (0, []), said
+    names = sorted(pilot.split()[0] for pilot in said[-1]["pilots"])
+    assert (len(names), len(set(names))) == (2, 2), said
+    grid.running(work, 2)
+    assert (grid.slots(), sorted(job.name.partition("_g1")[0] for job in grid.jobs())) == (names, names)
+    assert not list((grid.home / "cloud" / "cloud").glob("ask-*"))
