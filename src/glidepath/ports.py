@@ -275,6 +275,24 @@ class Place:
     ours: Callable[[], bool] = lambda: True  # is this process still the owner of the store?
 
 
+@dataclass(frozen=True, slots=True)
+class SiteFound:
+    """What a site that is not configured yet says of itself: its tables in TOML, and queue by queue."""
+
+    lines: tuple[str, ...]
+    queues: tuple[Mapping[str, object], ...]
+
+
+@runtime_checkable
+class ProbesSite(Protocol):
+    """A kind of backend that can ask a site for its limits before anything of it is configured."""
+
+    def probe(self, site: SiteName, where: Mapping[str, object], place: Place) -> SiteFound:
+        """`where` is how its commands are reached, as in a site's own settings. Raises OSError or ValueError
+        where it does not tell."""
+        ...
+
+
 class BackendKind(Protocol):
     """What the entry point group `glidepath.backends` holds: makes a backend from a site's own settings."""
 

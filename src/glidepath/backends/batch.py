@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from glidepath.batch.settings import SETTINGS, BatchSettings, walltime_refusal
 from glidepath.config.tables import rebuilt
 from glidepath.core.quantity import SiteName
-from glidepath.ports import Backend, Place
+from glidepath.ports import Backend, Place, SiteFound
 
 
 class BatchKind:
@@ -24,6 +24,16 @@ class BatchKind:
         # Checked when the file was read; what comes here are its values, not its texts.
         own = rebuilt(self.Settings, settings)
         return BatchBackend(site, own, place, dialect=DIALECTS[self.dialect])
+
+    def probe(self, site: SiteName, where: Mapping[str, object], place: Place) -> SiteFound:
+        """What a site to be says of its queues, and the tables that follow from it."""
+        import os
+
+        from glidepath.batch.dialects import DIALECTS
+        from glidepath.batch.probe import probed, ssh_of
+
+        dialect, ssh = DIALECTS[self.dialect], ssh_of(where)
+        return probed(site, dialect, ssh, environ=os.environ, folder=place.home)
 
     def together(self, settings: Mapping[str, object], offers: tuple[str, ...]) -> dict[str, int]:
         """Pilots that one request starts, by offer."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from glidepath.core.cycle import Failed, Refused, Unsure
 from glidepath.core.provision.pilot import SiteState
@@ -150,10 +150,12 @@ class QueueFacts:
     gpus_per_node: int | None = None
     gpu_type: str = ""
     whole_node: bool | None = None
+    parallel: str = ""  # an environment for the cores of one node, where a system needs such
     open: bool = True
     notes: tuple[str, ...] = field(default=())
 
 
+@runtime_checkable
 class Probes(Protocol):
     """A dialect that can ask a site for its own limits."""
 

@@ -8,6 +8,7 @@ from glidepath.cli.drain import DrainSite
 from glidepath.cli.output import Reader
 from glidepath.cli.pause import PauseSite, ResumeSite
 from glidepath.cli.sitelogin import Login, Logout
+from glidepath.cli.siteprobe import Probe
 from glidepath.cli.verb import Answer, Column, Noun, Options, not_found
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ VERBS = {
     "pause": PauseSite,
     "drain": DrainSite,
     "resume": ResumeSite,
+    "probe": Probe,
     "login": Login,
     "logout": Logout,
 }

@@ -12,6 +12,7 @@ from glidepath.core.text import one_line
 
 NO_LIMIT = frozenset({"INFINITY", "NONE", "none", ""})
 GPU_NAMES = ("gpu", "gpus", "ngpus")
+PARALLEL_NAMES = ("smp", "threaded", "threads", "shm", "openmp", "multicore", "mthread")
 EXCLUSIVE_NAMES = ("exclusive", "excl")
 # Disabled, suspended, unreachable, in error, or configured wrongly: nothing starts there now.
 CLOSED = frozenset("dDsSCuEoc")
@@ -94,9 +95,15 @@ def _facts(name: str, told: dict[str, str], hosts: list[Host]) -> QueueFacts:
         memory_mib_per_node=min((host.memory_mib for host in hosts), default=0) or None,
         gpus_per_node=min((host.gpus for host in hosts), default=None),
         whole_node=False,
+        parallel=_of_one_host(environments),
         open=any(not CLOSED & set(host.state) for host in hosts),
         notes=tuple(notes),
     )
+
+
+def _of_one_host(environments: list[str]) -> str:
+    """By its usual name; how one places its slots is not in what was asked."""
+    return next((name for name in PARALLEL_NAMES if name in environments), next(iter(environments), ""))
 
 
 def _limit(text: str, queue: str) -> int | None:
