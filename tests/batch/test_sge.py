@@ -297,6 +297,7 @@ def test_limits_of_a_site_are_read() -> None:
                 *("hosts with 8 slots, 32051 MiB, 0 GPUs", "hosts with 16 slots, 64000 MiB, 4 GPUs"),
                 "parallel environments: make, smp, mpi-8",
             ),
+            parallel="smp",
         ),
         QueueFacts("old.q", None, 1, 0, None, None, None, "", False, False),
     )

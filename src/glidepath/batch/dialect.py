@@ -150,9 +150,9 @@ class QueueFacts:
     gpus_per_node: int | None = None
     gpu_type: str = ""
     whole_node: bool | None = None
-    parallel: str = ""  # an environment for the cores of one node, where a system needs such
     open: bool = True
     notes: tuple[str, ...] = field(default=())
+    parallel: str = ""  # an environment for the cores of one node, where a system needs such
 
 
 @runtime_checkable
