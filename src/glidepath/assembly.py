@@ -97,6 +97,14 @@ def doors_of(
     return doors, rules, policy_of(rules.policy)
 
 
+def close_doors(doors: Doors) -> None:
+    """What some of them keep open: child processes, watches, connections."""
+    for door in (*doors.pools.values(), *doors.backends.values()):
+        close = getattr(door, "close", None)
+        if close is not None:
+            close()
+
+
 def memory_after(last: Entry | None, now: Instant, *, cycle: int = 0) -> Memory:
     """What this life starts with: the memory of the last one under a new incarnation, or nothing but the
     number of the cycle that the journal counts on from."""

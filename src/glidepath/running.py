@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from glidepath.assembly import doors_of, memory_after
+from glidepath.assembly import close_doors, doors_of, memory_after
 from glidepath.beside import Beside
 from glidepath.clock import SteadyClock
 from glidepath.config import ConfigError, Loaded, Settings, Watcher, partitions_of
@@ -359,11 +359,7 @@ class Controllers:
 
     def _close_doors(self) -> None:
         self.watch.stop()
-        doors = self.provisioner.doors
-        for door in (*doors.pools.values(), *doors.backends.values()):
-            close = getattr(door, "close", None)
-            if close is not None:
-                close()
+        close_doors(self.provisioner.doors)
 
     def _note(self, kind: str, text: str) -> None:
         self.view.say(f"{kind}: {text}")

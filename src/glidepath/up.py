@@ -12,7 +12,7 @@ import socket
 from contextlib import ExitStack
 from pathlib import Path
 
-from glidepath.assembly import doors_of, memory_after
+from glidepath.assembly import close_doors, doors_of, memory_after
 from glidepath.clock import Moment, SteadyClock
 from glidepath.config import ConfigError, Loaded, Settings, Watcher, default_settings, load, partitions_of
 from glidepath.journal.entry import Entry
@@ -139,9 +139,12 @@ def plan_once(options: UpOptions) -> Entry:
         place = Place(options.home, url, partitions_of(settings))
         doors, rules, policy = doors_of(settings, place, clock, journal.pauses)
         provisioner = Provisioner(doors, rules, policy)
-        snapshot = provisioner.observe(memory)
-        picture = provisioner.look(snapshot, memory)
-        plan = provisioner.check(picture, provisioner.decide(picture))
+        try:
+            snapshot = provisioner.observe(memory)
+            picture = provisioner.look(snapshot, memory)
+            plan = provisioner.check(picture, provisioner.decide(picture))
+        finally:
+            close_doors(doors)
         return Entry(plan.cycle, clock.moment(), journal.version, snapshot, memory, rules, plan, None)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,3 +139,54 @@ def test_a_site_that_is_not_there_is_named(world: World) -> None:
     done = world.run("login", "wets")
     assert done.returncode == 4
     assert "no site is named `wets`; did you mean `west`?" in done.stderr
+
+
+@contextmanager
+def up(world: World) -> Iterator[None]:
+    """A glidepath that runs meanwhile."""
+    command = [sys.executable, "-m", "glidepath", "up", "--plain"]
+    with (world.folder / "up.log").open("wb") as log:
+        running = subprocess.Popen(command, env=world.environ, stdout=log, stderr=log)
+        try:
+            yield
+        finally:
+            running.send_signal(signal.SIGINT)
+            running.wait(LONG_S)
+
+
+def why_unseen(world: World) -> str:
+    """What `glidepath site status` says of the site, once a cycle has looked at it."""
+    deadline, why = time.monotonic() + LONG_S, ""
+    while not why and time.monotonic() < deadline:
+        sources = json.loads(world.run("status", "-o", "json").stdout or "{}").get("sources", [])
+        why = " ".join(source["why"] for source in sources if source["name"] == "site west")
+    return why
+
+
+def test_a_site_that_waits_for_a_person_is_shown_with_what_to_do(world: World) -> None:
+    world.configure(login="person")
+    with up(world):
+        assert why_unseen(world) == (
+            "no connection to `login.example` is open, and only a person may open it; "
+            "run `glidepath site login west`"
+        )
+    assert world.ssh.asked() == 0
+
+
+def test_what_has_ended_leaves_no_connection_that_it_opened(world: World) -> None:
+    with up(world):
+        # There is no Slurm behind the stand-in.
+        assert "is not on `login.example`" in why_unseen(world)
+    assert world.ssh.asked("-M") == 1
+    assert world.run("login", "west", "--check").returncode == 1
+    done = subprocess.run(
+        [sys.executable, "-m", "glidepath", "plan"],
+        env=world.environ,
+        capture_output=True,
+        text=True,
+        timeout=LONG_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert world.ssh.asked("-M") == 2
+    assert world.run("login", "west", "--check").returncode == 1

@@ -223,16 +223,18 @@ class Logs(Verb):
         with opened(self, place=place) as session:
             scene = scene_of(session.latest(), self.caller.wall())
             site = story(session, scene, name)["site"]
+        backend = backend_of(place, site)
         try:
-            text = backend_of(place, site).logs(
-                PilotName(name), bytes_max=min(self.given["bytes"], LOG_BYTES_MAX)
-            )
+            text = backend.logs(PilotName(name), bytes_max=min(self.given["bytes"], LOG_BYTES_MAX))
         except LookupError:
             raise Stop(
                 f"the pilot `{one_line(name)}` left no output at `{site}`", code=Exit.NOT_FOUND
             ) from None
         except WORLD_ERRORS as error:
             raise Stop(f"the site `{site}` gave no output of `{one_line(name)}`: {error}") from None
+        finally:
+            # A connection that was opened for this is not left behind.
+            getattr(backend, "close", lambda: None)()
         Pour(self.caller).write(text.encode("utf-8", "replace"))
         return Exit.DONE
 
