@@ -30,10 +30,14 @@ RELATIVE = """\
     high_allocation: 0.9
     low_scale: 0.9
     high_scale: 1.1
+  - __type__: cobald.decorator.standardiser.Standardiser
+    minimum: 8
 """
-# The controllers of TARDIS's documents: cores added a second, and a share of what is there.
+# The controllers of TARDIS's documents: cores added a second, and a share of what is there. A share of nothing
+# is nothing, so the last one always has a worker.
 CONTROLLERS = {
     "tardis linear 1": LINEAR.format(rate=1),
+    "tardis linear 3": LINEAR.format(rate=3),
     "tardis linear 10": LINEAR.format(rate=10),
     "tardis relative 1.1": RELATIVE,
 }
