@@ -33,8 +33,8 @@ RELATIVE = """\
   - __type__: cobald.decorator.standardiser.Standardiser
     minimum: 8
 """
-# The controllers of TARDIS's documents: cores added a second, and a share of what is there. A share of nothing
-# is nothing, so the last one always has a worker.
+# The controllers of TARDIS's documents: cores added a second, and a share of what is there. A share of
+# nothing is nothing, so the last one always has a worker.
 CONTROLLERS = {
     "tardis linear 1": LINEAR.format(rate=1),
     "tardis linear 3": LINEAR.format(rate=3),
