@@ -26,6 +26,7 @@ from glidepath.batch.settings import (
 )
 from glidepath.core.provision.pilot import PilotSpec
 from glidepath.core.quantity import PilotName, SiteName
+from glidepath.core.text import one_line
 from glidepath.pilot import pilot_name
 from glidepath.remote.words import SafePath, SafeWord, safe_path, safe_word, safe_words
 
@@ -181,7 +182,7 @@ def lifetime_s(spec: PilotSpec, settings: JobSettings) -> int:
 def arguments_of(spec: PilotSpec, settings: JobSettings) -> list[str]:
     """What all pilots of a job are told; each is one word, so that no value can be taken for an option."""
     sizes = zip(("cpus-milli", "memory-mib", "disk-mib", "gpus"), spec.size.as_tuple(), strict=True)
-    return [
+    words = [
         "--kind=condor",
         f"--pool={dict(spec.join).get('GLIDEPATH_POOL', spec.pool)}",
         *(f"--{name}={amount}" for name, amount in sizes),
@@ -189,6 +190,11 @@ def arguments_of(spec: PilotSpec, settings: JobSettings) -> list[str]:
         f"--lifetime-s={lifetime_s(spec, settings)}",
         f"--idle-s={spec.idle_s}",
     ]
+    # They are lines of a file.
+    for word in words:
+        if not word.isprintable():
+            raise ValueError(f"`{one_line(word)}` holds what is no letter; a pilot cannot be told that")
+    return words
 
 
 def _files(spec: PilotSpec, settings: JobSettings, site: Site, *, start: str, given: str) -> Iterable[File]:
@@ -204,8 +210,15 @@ def _files(spec: PilotSpec, settings: JobSettings, site: Site, *, start: str, gi
     for number, name in enumerate((spec.name, *spec.mates)):
         yield File(f"{name}/settings.json", json.dumps(told, sort_keys=True))
         for token, content in secrets[number] if number < len(secrets) else ():
-            yield File(f"{name}/tokens.d/{safe_word(token, 'a secret')}", content, SECRET, secret=True)
+            yield File(f"{name}/tokens.d/{_file_name(token)}", content, SECRET, secret=True)
     yield File("asked", written(spec, walltime_s=walltime_s(spec, settings)))
+
+
+def _file_name(text: str) -> SafeWord:
+    """That of a file in its folder, and in no other."""
+    if "/" in text:
+        raise ValueError(f"a secret: `{one_line(text)}` is no name of a file")
+    return safe_word(text, "a secret")
 
 
 def _job_script(spec: PilotSpec, site: Site) -> str:
