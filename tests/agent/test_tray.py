@@ -70,6 +70,15 @@ def test_a_request_that_nobody_fetched_in_time_is_over_and_never_given(late_s: i
     assert starts(orders) == ([] if late_s else ["p1"])
 
 
+def test_a_site_that_was_unseen_gets_nothing_of_before_and_gives_back_what_it_has_no_word_of() -> None:
+    tray, _ = call(tray_with(spec()))
+    tray, _ = asked(tray, renamed(spec(), "p2"), "d")
+    now = NOW + TERMS.silent_s + 1
+    tray, orders = call(tray, now=now)
+    assert (starts(orders), wishes(orders)) == ([], [("withdraw", "p1")])
+    assert states(tray, now=now) == {"p1": SiteState.PENDING, "p2": SiteState.WITHDRAWN}
+
+
 def test_the_same_name_twice_is_one_request_and_for_something_else_refused() -> None:
     tray = tray_with(spec())
     again, outcome = asked(tray, spec(asked_at=NOW + 5), digest_of(spec(asked_at=NOW + 5)))

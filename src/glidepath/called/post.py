@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete, select
@@ -23,10 +23,13 @@ from glidepath.core.cycle import Outcome
 from glidepath.core.provision.pilot import PilotSpec
 from glidepath.core.quantity import Instant, SiteName
 from glidepath.journal.codec import decode, encode
-from glidepath.store.call_rows import call_requests, call_secrets, call_sites
+from glidepath.store.call_rows import call_clients, call_requests, call_secrets, call_sites
 from glidepath.store.engine import insert
 
 TICKET_BYTES = 18
+# Of a site; a page of them is as much as people read.
+CLIENTS_MAX = 200
+T = TypeVar("T")
 # Requests in these steps still have their secrets to hand out.
 _UNSAID = (Step.ASKED, Step.GIVEN)
 
@@ -94,6 +97,36 @@ class Post:
             _keep(conn, before, after)
             _keep_site(conn, after, wall=wall)
             return _with_secrets(conn, site, orders)
+
+    def nameless(self, site: SiteName, change: Callable[[Tray], tuple[Tray, T]], *, wall: float) -> T:
+        """What a client that names no pilots asks for or says; it has no ticket."""
+        with self._store.write() as conn:
+            before = _read(conn, site)
+            after, found = change(before)
+            after = after if after.ticket else replace(after, ticket=_ticket())
+            _keep(conn, before, after)
+            _keep_site(conn, after, wall=wall)
+            return found
+
+    def clients(self, site: str) -> dict[str, tuple[float, dict[str, Any]]]:
+        """What each client of a site, or of the open address, said last, and when; the newest first."""
+        query = select(call_clients).where(call_clients.c.site == site).order_by(call_clients.c.wall_s.desc())
+        with self._store.read() as conn:
+            rows = conn.execute(query.limit(CLIENTS_MAX))
+            return {row.client: (row.wall_s, json.loads(row.body)) for row in rows}
+
+    def keep_client(self, site: str, client: str, body: dict[str, Any], *, wall: float) -> None:
+        """Only so many are kept; whoever was heard longest ago makes room."""
+        row = {"site": site, "client": client, "wall_s": wall, "body": json.dumps(body)}
+        mine = call_clients.c.site == site
+        with self._store.write() as conn:
+            query = insert(conn, call_clients).values(row)
+            fresh = {"wall_s": wall, "body": row["body"]}
+            conn.execute(query.on_conflict_do_update(index_elements=["site", "client"], set_=fresh))
+            newest = select(call_clients.c.client).where(mine).order_by(call_clients.c.wall_s.desc())
+            kept = set(conn.execute(newest.limit(CLIENTS_MAX)).scalars())
+            if len(kept) == CLIENTS_MAX:
+                conn.execute(delete(call_clients).where(mine, call_clients.c.client.not_in(kept)))
 
 
 def without_secrets(spec: PilotSpec) -> PilotSpec:

@@ -42,10 +42,16 @@ class Step(StrEnum):
     REFUSED = "refused"  # the agent says that it did not start it
     LAPSED = "lapsed"  # never handed out, and never will be
     BACK = "back"  # taken back before it started
+    # At a site whose client names no pilots, see `nameless`:
+    SHOWN = "shown"  # the client was told that it is wanted
+    LAUNCHED = "launched"  # the client says that it launched as many, and they still wait there
+    SERVED = "served"  # as many have started, or will without us; the pool knows them under other names
 
 
 # What is over and never was a pilot at the site.
-UNBORN = frozenset({Step.LAPSED, Step.BACK, Step.REFUSED})
+UNBORN = frozenset({Step.LAPSED, Step.BACK, Step.REFUSED, Step.SERVED})
+NAMELESS = frozenset({Step.SHOWN, Step.LAUNCHED})
+LET_GO = "the site's client names no pilots, so this one is no longer counted; it leaves when it is idle"
 
 
 class Wished(StrEnum):
@@ -128,6 +134,8 @@ def withdrawn(tray: Tray, name: PilotName, native_id: str) -> tuple[Tray, Outcom
     request = tray.of(name)
     if request is not None and request.step is Step.ASKED:
         return tray.with_request(replace(request, step=Step.BACK, note=TAKEN_BACK)), Done()
+    if request is not None and request.step in NAMELESS:
+        return tray.with_request(replace(request, step=Step.SERVED, note=LET_GO)), Done(LET_GO)
     if request is not None and request.step in UNBORN:
         return tray, Done("it never started")
     pilot = tray.listed().get(name)
@@ -140,6 +148,8 @@ def withdrawn(tray: Tray, name: PilotName, native_id: str) -> tuple[Tray, Outcom
 
 def drained(tray: Tray, name: PilotName, native_id: str) -> tuple[Tray, Outcome]:
     request = tray.of(name)
+    if request is not None and request.step in NAMELESS:
+        return withdrawn(tray, name, native_id)
     if (request is None and name not in tray.listed()) or (request is not None and request.step in UNBORN):
         return tray, Done("it is gone")
     return _wished(tray, name, Wished.DRAIN, native_id=native_id)
@@ -148,7 +158,7 @@ def drained(tray: Tray, name: PilotName, native_id: str) -> tuple[Tray, Outcome]
 def removed(tray: Tray, name: PilotName, native_id: str) -> tuple[Tray, Outcome]:
     """Stop it, or clear what it left; what never was at the site is forgotten here and now."""
     request = tray.of(name)
-    if request is not None and request.step in (*UNBORN, Step.ASKED) and name not in tray.listed():
+    if request is not None and request.step in (*UNBORN, *NAMELESS, Step.ASKED) and name not in tray.listed():
         return tray.without(name), Done()
     if request is None and name not in tray.listed():
         return tray, Done("it is gone")
@@ -189,6 +199,7 @@ class Terms:
     """How long a request waits for a call, and what an agent is told about calling."""
 
     lapse_s: int = 300
+    silent_s: int = 180
     call_again_s: int = 30
 
 
@@ -209,6 +220,8 @@ def called(tray: Tray, report: Report, now: Instant, *, terms: Terms, ticket: st
     if report.seen:
         # Whatever the agent was to remove and does not list any more is gone.
         tray = replace(tray, requests=tuple(r for r in tray.requests if not _is_gone(r, here)))
+    if tray.heard_at is not None and now - tray.heard_at > terms.silent_s:
+        tray = _returned(tray, report, now)
     tray = lapsed(tray, now, terms.lapse_s)
     starts = _to_give(tray, report, now, terms)
     names = {request.name for request in starts}
@@ -241,6 +254,17 @@ def called(tray: Tray, report: Report, now: Instant, *, terms: Terms, ticket: st
         call_again_s=terms.call_again_s,
     )
     return tray, orders
+
+
+def _returned(tray: Tray, report: Report, now: Instant) -> Tray:
+    """Nothing could be taken back from a site while it was unseen: what waited for it then is over, and what
+    it was given and has no word of is taken back instead of being told once more."""
+    tray = lapsed(tray, now, -1)
+    here = {pilot.name for pilot in report.pilots}
+    for request in tray.requests:
+        if request.step is Step.GIVEN and request.wish is Wished.NOTHING and request.name not in here:
+            tray = tray.with_request(replace(request, wish=Wished.WITHDRAW))
+    return tray
 
 
 def _verb(wish: Wished) -> Literal["withdraw", "drain", "remove"]:
@@ -355,7 +379,8 @@ def listing_of(tray: Tray, now: Instant, *, lapse_s: int) -> SiteListing:
 
 def _unreported(request: Request, now: Instant) -> SitePilot:
     spec = request.spec
-    state = {Step.ASKED: SiteState.PENDING, Step.GIVEN: SiteState.PENDING, Step.REFUSED: SiteState.FAILED}
+    state = {Step.REFUSED: SiteState.FAILED}
+    state |= dict.fromkeys((Step.ASKED, Step.GIVEN, *NAMELESS), SiteState.PENDING)
     asked_at = Instant(min(spec.asked_at, now))
     return SitePilot(
         name=spec.name,

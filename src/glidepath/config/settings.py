@@ -252,6 +252,11 @@ class ServeSettings(Table):
         description="How often one site may call in a minute; more is answered with 429. An agent calls "
         "twice a minute, and a few times in a row after it did something.",
     )
+    open: bool = Field(
+        default=False,
+        description="Whether `/jsonrpc` without a token shows the whole demand to everybody, and `/` a page "
+        "of it, as the server of pyglidein did. By default not: each client has an address of its own.",
+    )
     drops: Mapping[Name, Text] = Field(
         default_factory=dict,
         description="For sites that cannot reach the server at all: the folder of each, in which the files "

@@ -14,14 +14,20 @@ from typing import Any, TypeVar
 import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from glidepath.called.late import LateAnswer
+from glidepath.serve.counter import EVERYBODY, CounterDesk
 from glidepath.serve.desk import Denied, Desk
+from glidepath.serve.jsonrpc import BODY_BYTES_MAX as RPC_BYTES_MAX
+from glidepath.serve.jsonrpc import RpcError, error_text, read_call, result_text
 from glidepath.serve.openapi import document
 from glidepath.serve.pace import Pace
+from glidepath.serve.page import HEADERS as PAGE_HEADERS
+from glidepath.serve.page import page
 from glidepath.store.engine import StoreError
+from glidepath.store.site_tokens import ADDRESS, spelled
 
 T = TypeVar("T")
 # Of a report: twenty thousand pilots, each with its words.
@@ -29,6 +35,8 @@ BODY_BYTES_MAX = 8 << 20
 BODY_S_MAX = 30.0
 # For those who show no token in force; a person who mistypes needs a few, a guesser gets nowhere.
 STRANGERS_PER_MINUTE = 30
+# Of one address, where the whole demand is open to all.
+OPEN_PER_MINUTE = 120
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -40,6 +48,8 @@ class Doorway:
         self.desk = desk
         self.sites = Pace(desk.settings.serve.calls_per_minute, steady=time.monotonic)
         self.strangers = Pace(STRANGERS_PER_MINUTE, steady=time.monotonic)
+        self.open_to_all = Pace(OPEN_PER_MINUTE, steady=time.monotonic)
+        self.counter = CounterDesk(desk)
 
     async def call(self, request: Request) -> Response:
         """POST /api/v1/sites/SITE/call"""
@@ -61,6 +71,47 @@ class Doorway:
     async def openapi(self, request: Request) -> Response:
         """GET /api/v1/openapi.json"""
         return JSONResponse(document(), headers=HEADERS)
+
+    async def rpc(self, request: Request) -> Response:
+        """POST /sites/NAME-SECRET/jsonrpc, and /jsonrpc where the whole demand is open to all"""
+        try:
+            site = await self._address(request)
+            call = read_call(await body_of(request, RPC_BYTES_MAX))
+            result = await threaded(partial(self.counter.answer, site, call))
+        except RpcError as error:
+            return JSONResponse(error_text(error), 400, HEADERS)
+        return JSONResponse(result_text(call.id, result), headers=HEADERS)
+
+    async def page(self, request: Request) -> Response:
+        """GET of the same addresses: for people"""
+        site = await self._address(request)
+        everything = site == EVERYBODY
+        read = self.counter.everything if everything else partial(self.counter.share, site)
+        rows = await threaded(read)
+        clients = await threaded(partial(self.desk.post.clients, site))
+        said = {name: (wall_s, body.get("sums", {})) for name, (wall_s, body) in clients.items()}
+        title = "Queue status" if everything else f"Share of {site}"
+        return HTMLResponse(page(title, rows, said), headers=PAGE_HEADERS)
+
+    async def _address(self, request: Request) -> str:
+        """The site whose address this is; none is told apart from one that was never there."""
+        secret = request.path_params.get("secret")
+        who = request.client.host if request.client else "?"
+        if secret is None:
+            if not self.desk.settings.serve.open:
+                raise Denied(404, "each client has an address of its own; ask for one")
+            self._slow_down(self.open_to_all, who)
+            return EVERYBODY
+        shown = spelled(secret)
+        try:
+            if shown is None:
+                raise Denied(404, "there is nothing here")
+            found, _ = await threaded(partial(self.desk.bearer, secret, shown.site, use=ADDRESS))
+        except Denied:
+            self._slow_down(self.strangers, who)
+            raise Denied(404, "there is nothing here") from None
+        self._slow_down(self.sites, found.id)
+        return found.site
 
     async def _site(self, request: Request) -> str:
         """The site that calls, once it has shown that it is that site."""
@@ -129,6 +180,11 @@ def application(desk: Desk) -> Starlette:
     routes: list[Any] = [
         Route("/api/v1/sites/{site:str}/call", doorway.call, methods=["POST"]),
         Route("/api/v1/sites/{site:str}", doorway.share, methods=["GET"]),
+        Route("/sites/{secret:str}/jsonrpc", doorway.rpc, methods=["POST"]),
+        Route("/sites/{secret:str}/", doorway.page, methods=["GET"]),
+        Route("/sites/{secret:str}", doorway.page, methods=["GET"]),
+        Route("/jsonrpc", doorway.rpc, methods=["POST"]),
+        Route("/", doorway.page, methods=["GET"]),
         Route("/api/v1/alive", doorway.alive, methods=["GET"]),
         Route("/api/v1/openapi.json", doorway.openapi, methods=["GET"]),
     ]

@@ -62,7 +62,7 @@ class Desk:
         self.post = Post(self.store)
         self.tokens = SiteTokens(self.store)
         # SQLite lets one write at a time and makes the others sleep and try again; here they stand in line.
-        self._turn = threading.Lock()
+        self.turn = threading.Lock()
         self._terms = terms_of(self.settings)
 
     def bearer(self, text: str, site: str, *, use: str = AGENT) -> tuple[SiteToken, str]:
@@ -74,7 +74,7 @@ class Desk:
 
     def called(self, site: str, body: bytes | str) -> Orders | LateAnswer:
         """One call of a site that has shown who it is."""
-        terms = self._terms_of(site)
+        terms = self.terms(site)
         try:
             report = Report.model_validate_json(body)
         except ValidationError as error:
@@ -82,7 +82,7 @@ class Desk:
         foreign = [pilot.offer for pilot in report.pilots if not pilot.offer.startswith(f"{site}/")]
         if foreign:
             raise Denied(422, f"the report of `{site}` lists a pilot of another site")
-        with self._turn:
+        with self.turn:
             answer = self.post.call(
                 SiteName(site), report, now=self.clock().now(), wall=self.wall(), terms=terms
             )
@@ -92,7 +92,7 @@ class Desk:
 
     def share(self, site: str) -> dict[str, int | str | None]:
         """A site's own numbers, and nobody else's."""
-        self._terms_of(site)
+        self.terms(site)
         tray = self.post.tray(SiteName(site))
         steps = Counter(request.step.value for request in tray.requests)
         age_s = None if tray.heard_at is None else max(0, self.clock().now() - tray.heard_at)
@@ -114,7 +114,7 @@ class Desk:
             self._clock_at = self.steady()
         return self._clock
 
-    def _terms_of(self, site: str) -> Terms:
+    def terms(self, site: str) -> Terms:
         self._look_for_settings()
         terms = self._terms.get(site)
         if terms is None:
@@ -137,7 +137,7 @@ def terms_of(settings: Settings) -> dict[str, Terms]:
     for name, table in settings.sites.items():
         if table.kind == KIND:
             own = rebuilt(CalledSettings, kind_settings(table))
-            found[name] = Terms(lapse_s=own.lapse_after, call_again_s=own.call_again)
+            found[name] = Terms(own.lapse_after, own.silent_after, own.call_again)
     return found
 
 

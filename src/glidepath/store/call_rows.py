@@ -43,6 +43,17 @@ call_secrets = Table(
     info={"since": 4},
 )
 
+# Clients that name no pilots, as they call themselves, for people: `*` is the address that is open to all.
+call_clients = Table(
+    "call_clients",
+    metadata,
+    Column("site", Text, primary_key=True),
+    Column("client", Text, primary_key=True),
+    Column("wall_s", Double, nullable=False),
+    Column("body", Text, nullable=False),
+    info={"since": 5},
+)
+
 site_tokens = Table(
     "site_tokens",
     metadata,

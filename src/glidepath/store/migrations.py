@@ -36,6 +36,7 @@ MIGRATIONS = (
     Migration(2, "roll-ups for charts"),
     Migration(3, "pauses that drain", _pauses_that_drain),
     Migration(4, "sites that call, and their tokens"),
+    Migration(5, "clients that name no pilots"),
 )
 KNOWN = MIGRATIONS[-1].number
 
