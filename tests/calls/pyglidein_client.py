@@ -1,8 +1,8 @@
 """The real client of pyglidein 1.1.8, from the package index and unmodified, in a venv of its own.
 
-It is a program for Python 2. The shim stands beside it and changes nothing on the disk: two modules that have
-other names today (`urllib2`, `ConfigParser`), `xrange`, `iteritems` read as `items` while the client's source is
-imported, request bodies taken as text, and output of commands given as text.
+It is a program for Python 2. The shim stands beside it and changes nothing of it on the disk: two modules
+that have other names today (`urllib2`, `ConfigParser`), `xrange`, `iteritems` read as `items` while the
+client is imported, request bodies taken as text, and output of commands given as text.
 """
 
 from __future__ import annotations
