@@ -14,7 +14,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 import yaml
@@ -62,6 +62,34 @@ class Access:
 
     def __repr__(self) -> str:
         return f"Access({self.name!r}, {self.server!r}, namespace={self.namespace!r})"
+
+
+class Reach(Protocol):
+    """What settings say of where a cluster is."""
+
+    @property
+    def kubeconfig(self) -> str: ...
+
+    @property
+    def context(self) -> str: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def tls_unverified(self) -> bool: ...
+
+
+def access_of(settings: Reach) -> Access:
+    if settings.kubeconfig:
+        paths: tuple[Path, ...] = (Path(settings.kubeconfig),)
+    else:
+        paths = usual_paths()
+        if not paths and not settings.context:
+            return in_cluster(namespace=settings.namespace)
+    return from_kubeconfig(
+        paths, context=settings.context, namespace=settings.namespace, unverified=settings.tls_unverified
+    )
 
 
 def in_cluster(

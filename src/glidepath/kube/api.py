@@ -176,6 +176,29 @@ class Api:
             # Not given back: what is left of the answer may be endless.
             response.close()
 
+    @contextmanager
+    def parts(
+        self, path: str, query: Mapping[str, str | int], *, limit_s: float = LIMIT_S
+    ) -> Iterator[Iterator[bytes]]:
+        """A text piece by piece, until it ends or the time is up: a log may be longer than memory."""
+        response = self._asked("GET", path, query, b"", deadline=time.monotonic() + limit_s, text=True)
+        clock_of(response).due = time.monotonic() + limit_s
+        try:
+            if response.status != 200 or _kind(response) != "text/plain":
+                _refuse(response, self._whole(response))
+                raise KubeError("a text was asked for, something else came")
+            yield self._pieces(response)
+        finally:
+            response.close()
+
+    def _pieces(self, response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+        try:
+            while part := response.read1(CHUNK_BYTES):
+                yield part
+            response.release_conn()
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise UnansweredError(f"{self.access.server} broke off a text: {_why(error)}") from None
+
     def close(self) -> None:
         """Ends the streams too, whoever reads them."""
         with self._lock:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from glidepath.core.cycle import Done, Failed, NotTried, Outcome, Refused, Unsure
@@ -20,7 +19,7 @@ from glidepath.core.provision.pilot import PilotSpec, SitePilot, SiteState, Targ
 from glidepath.core.provision.sight import SiteListing
 from glidepath.core.quantity import Instant, NodeName, OfferKey, PilotName, SiteName
 from glidepath.core.text import one_line
-from glidepath.kube.access import Access, from_kubeconfig, in_cluster, usual_paths
+from glidepath.kube.access import Access, access_of
 from glidepath.kube.api import Api, LaterError, NotOursError, NotSentError, UnansweredError
 from glidepath.kube.checkup import Checkup
 from glidepath.kube.errors import AccessError, KubeError
@@ -387,15 +386,3 @@ def _is_ours(pod: Pod, spec: PilotSpec) -> bool:
 
 def _withdrawable(told: PodStory) -> bool:
     return told.state in (SiteState.PENDING, SiteState.LEAVING)
-
-
-def access_of(settings: KubernetesSettings) -> Access:
-    if settings.kubeconfig:
-        paths: tuple[Path, ...] = (Path(settings.kubeconfig),)
-    else:
-        paths = usual_paths()
-        if not paths and not settings.context:
-            return in_cluster(namespace=settings.namespace)
-    return from_kubeconfig(
-        paths, context=settings.context, namespace=settings.namespace, unverified=settings.tls_unverified
-    )

@@ -62,7 +62,7 @@ def pod_of(spec: PilotSpec, settings: PodSettings, *, community: str = "", names
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     if told.arguments:
-        container["args"] = [_literal(word) for word in told.arguments]
+        container["args"] = [literal(word) for word in told.arguments]
     lives_s = max(spec.lifetime_s, told.lives_s)
     pod_spec: Object = {
         "restartPolicy": "Never",
@@ -152,12 +152,12 @@ def _placed(spec: PilotSpec, settings: PodSettings) -> Object:
     arch = dict(spec.traits).get("arch")
     if arch in ARCHITECTURES:
         terms.append(NodeTermSettings(key="kubernetes.io/arch", any_of=(ARCHITECTURES[arch],)))
-    term = _node_term(terms, spec.avoid)
+    term = node_term(terms, spec.avoid)
     if term:
         needed = {"nodeSelectorTerms": [term]}
         found["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": needed}}
     if settings.tolerations:
-        found["tolerations"] = [_toleration(each) for each in settings.tolerations]
+        found["tolerations"] = [toleration(each) for each in settings.tolerations]
     priority = (settings.priority_class_gpu if spec.size.gpus else "") or settings.priority_class
     if priority:
         found["priorityClassName"] = priority
@@ -171,7 +171,7 @@ def _placed(spec: PilotSpec, settings: PodSettings) -> Object:
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64", "ppc64le": "ppc64le"}
 
 
-def _node_term(terms: list[NodeTermSettings], avoid: tuple[NodeName, ...]) -> Object:
+def node_term(terms: list[NodeTermSettings], avoid: tuple[NodeName, ...]) -> Object:
     found: Object = {"matchExpressions": [_expression(each) for each in terms]} if terms else {}
     # A name that no node can have would make the cluster refuse the whole pod.
     nodes = sorted({node for node in avoid if node_named(node)})
@@ -193,7 +193,7 @@ def _expression(each: NodeTermSettings) -> Object:
     }
 
 
-def _toleration(each: TolerationSettings) -> Object:
+def toleration(each: TolerationSettings) -> Object:
     found: Object = {"key": each.key, "operator": "Exists" if each.value is None else "Equal"}
     if each.value is not None:
         found["value"] = each.value
@@ -234,14 +234,14 @@ def _env(settings: PodSettings, told: presets.Told) -> list[Object]:
     left_out = {*needed, *NEVER_SET.get(settings.preset, {})}
     said = {name: value for name, value in settings.env.items() if name not in left_out}
     values: Mapping[str, str] = {**told.usual, **said, **told.env}
-    rows: list[Object] = [{"name": name, "value": _literal(value)} for name, value in values.items()]
+    rows: list[Object] = [{"name": name, "value": literal(value)} for name, value in values.items()]
     rows += [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}} for name, field in told.fields.items()
     ]
     return sorted(rows, key=lambda row: str(row["name"]))
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """So that a container sees what is written: `$(NAME)` would be replaced by what a variable holds.
 
     A trait of a job could have read another's secret that way. Half a surrogate has no form on the wire.

@@ -72,6 +72,15 @@ class _Relist(Exception):
     """The stream cannot be followed from here; everything is to be listed."""
 
 
+def by_name(item: Named) -> str:
+    return item.metadata.name
+
+
+def by_place(item: Named) -> str:
+    """For lists of all namespaces, in which a name may be there more than once."""
+    return f"{item.metadata.namespace}/{item.metadata.name}"
+
+
 class Reflector(Generic[Item]):
     """Started by the first `heard`; ends with `stop`."""
 
@@ -84,11 +93,13 @@ class Reflector(Generic[Item]):
         selector: str = "",
         silent_s: float = SILENT_S_MAX,
         relist_s: float = RELIST_S,
+        key: Callable[[Item], str] = by_name,
         chance: random.Random | None = None,
         mono: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api, self._path, self._selector = api, path, selector
         self._decoder = Decoder(shape)
+        self._key = key
         self._silent_s, self._relist_s, self._mono = silent_s, relist_s, mono
         self._chance = chance or random.Random()
         self._lock = threading.Lock()
@@ -140,9 +151,9 @@ class Reflector(Generic[Item]):
     def seen(self, item: Item) -> None:
         """Takes in the answer to a change of our own, so that it shows at once."""
         with self._lock:
-            known = self._items.get(item.metadata.name)
+            known = self._items.get(self._key(item))
             if known is None or _newer(item, known):
-                self._items[item.metadata.name] = item
+                self._items[self._key(item)] = item
 
     def forget(self, name: str, uid: str = "") -> None:
         """It is known that this one goes or went: it is not told again."""
@@ -208,7 +219,7 @@ class Reflector(Generic[Item]):
             if token:
                 query["continue"] = token
             page: Page[Item] = self._decoder.page(self._api.get(self._path, query))
-            items.update((item.metadata.name, item) for item in page.items)
+            items.update((self._key(item), item) for item in page.items)
             odd.update((each.name, each) for each in page.odd)
             first = first or page.meta.resource_version
             token = page.meta.continue_
@@ -319,7 +330,7 @@ class Reflector(Generic[Item]):
             if event.version:
                 self._version = event.version
             item, odd = event.item, event.odd
-            name = item.metadata.name if item is not None else odd.name if odd is not None else ""
+            name = self._key(item) if item is not None else odd.name if odd is not None else ""
             if not name:
                 if odd is not None:
                     raise _Relist  # It is of nobody knows whom; a list shows what is left.

@@ -35,14 +35,20 @@ Version = Annotated[str, msgspec.Meta(min_length=1, max_length=VERSION_LETTERS_M
 Item = TypeVar("Item", bound="Named")
 
 
+class OwnerReference(msgspec.Struct, frozen=True):
+    uid: Name
+
+
 class Meta(msgspec.Struct, frozen=True, rename="camel"):
     name: Name
     uid: Name
     resource_version: Version
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
+    namespace: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -88,6 +94,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
     restart_count: int = 0
+    started: bool | None = None  # whether a probe that asks for it has said so
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):

@@ -114,14 +114,14 @@ class PodStory:
 Found = tuple[Told, str, datetime | None]
 
 
-def story(pod: Pod) -> PodStory:
+def story(pod: Pod, container: str = CONTAINER) -> PodStory:
     """A container named otherwise than ours is not looked at: a cluster may add some of its own.
 
     One that has to end before ours begins is, whoever has added it: ours waits for it.
     """
     status = pod.status
-    container = next((each for each in status.container_statuses if each.name == CONTAINER), None)
-    state = container.state if container is not None else ContainerState()
+    found = next((each for each in status.container_statuses if each.name == container), None)
+    state = found.state if found is not None else ContainerState()
     told, words, since = _told(pod, state)
     return PodStory(
         told,

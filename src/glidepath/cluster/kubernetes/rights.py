@@ -1,0 +1,17 @@
+"""What the door asks of a cluster, as rows of resource, part and verb: the shipped roles grant just these."""
+
+from __future__ import annotations
+
+# In the namespace of the jobs.
+IN_NAMESPACE: tuple[tuple[str, str, str], ...] = (
+    *(("pods", "", verb) for verb in ("get", "list", "watch", "create", "delete", "patch")),
+    ("pods", "log", "get"),
+    *(("services", "", verb) for verb in ("get", "list", "watch", "create", "delete", "patch")),
+    # Made and never read: the files of jobs may be private.
+    ("secrets", "", "create"),
+)
+# In the whole cluster, and only where nodes are not stated.
+IN_CLUSTER: tuple[tuple[str, str, str], ...] = (
+    *(("nodes", "", verb) for verb in ("list", "watch")),
+    *(("pods", "", verb) for verb in ("list", "watch")),
+)
