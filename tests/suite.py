@@ -46,6 +46,8 @@ WAITING = {
     "calls": ["tests/calls"],
     "bed": ["tests/bed"],
     "condor": ["tests/condor"],
+    "jobs-in-pods": ["tests/cluster_real"],
+    "cluster": ["tests/cluster"],
 }
 WAITING_LANES = 2
 # Five times the budget: beyond that a hang is a hang, and the rest should still be run.

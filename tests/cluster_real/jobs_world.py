@@ -1,4 +1,4 @@
-"""Jobs on the real cluster of the bed: a namespace of their own, the rights that are shipped, a door to it."""
+"""Jobs on the real cluster of the bed: a namespace of their own, the rights that are shipped, a door."""
 
 from __future__ import annotations
 

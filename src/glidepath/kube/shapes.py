@@ -45,9 +45,9 @@ class Meta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: Version
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
-    namespace: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    namespace: str = ""
     owner_references: tuple[OwnerReference, ...] = ()
 
 

@@ -2,8 +2,8 @@
 
 What it is told comes as annotations of the pod that the kubelet writes into files, so that a limit holds,
 and can be changed, whether or not glidepath runs. It is plain shell for the `/bin/sh` of any image; what it
-leaves behind is one line of JSON. Names of its variables begin with `GLIDEPATH_`, which no job may set: others
-would be changed under the command.
+leaves behind is one line of JSON. Names of its variables begin with `GLIDEPATH_`, which no job may set:
+others would be changed under the command.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ memory is bounded whatever a job writes.
 from __future__ import annotations
 
 import fcntl
-import os
 import re
 import threading
 from collections.abc import Iterator
@@ -231,5 +230,5 @@ class RankLog:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = self._folder / f"{CURSOR}.new"
         fresh.write_bytes(msgspec.json.encode(cursor))
-        os.replace(fresh, self._folder / CURSOR)
+        fresh.replace(self._folder / CURSOR)
         self._cursor = cursor
