@@ -24,7 +24,7 @@ VOLUMES: dict[str, Any] = {
 
 
 def test_a_pod_is_what_was_asked_for_and_nothing_else() -> None:
-    made = pod(ranks(limit_s=3600, warn_s=60, env=(("A", "$(HOME)"),)))
+    made = pod(ranks(limit_s=3600))
     spec = made["spec"]
     assert {k: made["metadata"][k] for k in ("name", "ownerReferences")} == {
         "name": "gp-7-2-0",
@@ -78,6 +78,10 @@ def test_a_pod_is_what_was_asked_for_and_nothing_else() -> None:
             for word in ("not-ready", "unreachable")
         ],
     }
+
+
+def test_a_container_is_a_keeper_with_its_command() -> None:
+    made = pod(ranks(limit_s=3600, warn_s=60, env=(("A", "$(HOME)"),)))
     only = container(made)
     assert only["command"] == ["/bin/sh", "-c", keeper.SCRIPT.replace("$", "$$")]
     told = [

@@ -180,23 +180,25 @@ def pod_of(
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "name": pod_name(ranks.key, rank),
-            "labels": {
-                **_labels(ranks, cluster),
-                RANK: str(rank),
-                **({EXCLUSIVE: "yes"} if ranks.exclusive else {}),
-            },
-            "annotations": {
-                **_about(ranks),
-                LIMIT: "" if ranks.limit_s is None else str(ranks.limit_s),
-                HOSTS: rank_file(hosts_of(ranks)),
-                # A rank that is alone has nobody to wait for.
-                **({GO: "yes"} if len(ranks.seats) == 1 else {}),
-            },
-            "ownerReferences": [_owner(ranks, anchor_uid)],
-        },
+        "metadata": _meta(ranks, rank, cluster, anchor_uid),
         "spec": spec,
+    }
+
+
+def _meta(ranks: RankSet, rank: int, cluster: str, anchor_uid: str) -> Object:
+    labels = {**_labels(ranks, cluster), RANK: str(rank)}
+    notes = {
+        **_about(ranks),
+        LIMIT: "" if ranks.limit_s is None else str(ranks.limit_s),
+        HOSTS: rank_file(hosts_of(ranks)),
+        # A rank that is alone has nobody to wait for.
+        **({GO: "yes"} if len(ranks.seats) == 1 else {}),
+    }
+    return {
+        "name": pod_name(ranks.key, rank),
+        "labels": labels | ({EXCLUSIVE: "yes"} if ranks.exclusive else {}),
+        "annotations": notes,
+        "ownerReferences": [_owner(ranks, anchor_uid)],
     }
 
 
