@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from bench import (
+    batch_cycle,
     condor_demand,
     condor_reaction,
     decide,
@@ -40,6 +41,7 @@ def main() -> int:
         ("eta", eta),
         ("condor_demand", condor_demand),
         ("condor_reaction", condor_reaction),
+        ("batch_cycle", batch_cycle),
         ("kube_list", kube_list),
         ("kube_create", kube_create),
         ("kube_watch", kube_watch),
