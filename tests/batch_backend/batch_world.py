@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import stand_in_slurm as slurm
+import stand_in_condor
+import stand_in_slurm
 
 from glidepath.batch.backend import BatchBackend
 from glidepath.batch.dialects import DIALECTS
 from glidepath.batch.settings import SETTINGS
-from glidepath.core.provision.pilot import PilotSpec
-from glidepath.core.quantity import SiteName
+from glidepath.core.provision.pilot import PilotSpec, SitePilot, Target
+from glidepath.core.quantity import Instant, OfferKey, PilotName, PoolName, Resources, SiteName
 from glidepath.ports import Place
 from glidepath.remote.local import LocalRunner
+from glidepath.remote.runner import Ran
 
 JOIN = {
     "GLIDEPATH_POOL_KIND": "condor",
@@ -47,29 +50,31 @@ def htcondor_at(folder: Path) -> Path:
     return folder
 
 
-class SlurmWorld:
-    """One stand-in cluster and its folder under a home."""
+class World:
+    """One stand-in of a batch system and the folder of its site, under a home."""
 
-    def __init__(self, home: Path, *, slots: int = 4) -> None:
-        self.home = home
+    def __init__(self, home: Path, *, kind: str = "slurm", slots: int = 4) -> None:
+        self.home, self.kind, self.slots = home, kind, slots
         self.folder = home / "shared"
         self.bin = home / "cluster" / "bin"
         self.state = home / "cluster" / "state"
-        self.slots = slots
 
-    def build(self) -> SlurmWorld:
+    def build(self) -> World:
         self.folder.mkdir()
-        slurm.install(self.home / "cluster", slots=self.slots)
+        install = stand_in_condor.install if self.kind == "htcondor" else stand_in_slurm.install
+        install(self.home / "cluster", slots=self.slots)
         htcondor_at(self.home / "htcondor")
         return self
 
     def faults(self, **what: Any) -> None:
-        slurm.faults(self.state, **what)
+        stand_in_slurm.faults(self.state, **what)
 
     def jobs(self) -> list[dict[str, Any]]:
-        return slurm.jobs_of(self.state)
+        return stand_in_slurm.jobs_of(self.state)
 
-    def backend(self, *, ours: bool = True, site: str = "west", **own: Any) -> BatchBackend:
+    def backend(
+        self, *, site: str = "west", mono: Callable[[], float] = time.monotonic, **own: Any
+    ) -> BatchBackend:
         told: Mapping[str, Any] = {
             "folder": str(self.folder),
             "python": sys.executable,
@@ -77,15 +82,76 @@ class SlurmWorld:
             "timeout": "20s",
             **own,
         }
-        environ = {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"}
+        self.owned = True
+        self.runner = Counted({**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"})
         return BatchBackend(
             SiteName(site),
-            SETTINGS["slurm"].model_validate(told),
-            Place(self.home, f"sqlite:///{self.home}/glidepath.db", ours=lambda: ours),
-            dialect=DIALECTS["slurm"],
-            runner=lambda: LocalRunner(environ=environ),
+            SETTINGS[self.kind].model_validate(told),
+            Place(self.home, f"sqlite:///{self.home}/glidepath.db", ours=lambda: self.owned),
+            dialect=DIALECTS[self.kind],
+            runner=lambda: self.runner,
+            mono=mono,
         )
+
+
+class Counted:
+    """Commands on this machine, counted; `before` is called with the words of each."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.runner = LocalRunner(environ=environ)
+        self.count = 0
+        self.before: Callable[[Sequence[str]], None] = lambda _: None
+
+    def run(self, argv: Sequence[str], *, given: bytes = b"", limit_s: float) -> Ran:
+        self.count += 1
+        self.before(argv)
+        return self.runner.run(argv, given=given, limit_s=limit_s)
+
+    def close(self) -> None:
+        self.runner.close()
 
 
 def joining(spec: PilotSpec) -> PilotSpec:
     return replace(spec, join=tuple(JOIN.items()), secrets=SECRETS)
+
+
+def a_spec(name: str, *, site: str = "west", **changed: Any) -> PilotSpec:
+    plain = PilotSpec(
+        name=PilotName(name),
+        site=SiteName(site),
+        offer=OfferKey(f"{site}/small"),
+        pool=PoolName("campus"),
+        size=Resources(cpu_milli=1000, memory_mib=512),
+        traits=(("os", "linux"),),
+        lifetime_s=600,
+        idle_s=300,
+        asked_at=now(),
+    )
+    return joining(replace(plain, **changed))
+
+
+def now() -> Instant:
+    return Instant(int(time.time()))
+
+
+def listed(backend: BatchBackend) -> dict[str, SitePilot]:
+    return {pilot.name: pilot for pilot in backend.list(now=now()).pilots}
+
+
+def until(what: str, met: Callable[[], bool], *, within_s: float = 90.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not met():
+        assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
+        time.sleep(0.1)
+
+
+def cleared(backend: BatchBackend) -> None:
+    """All pilots are stopped, and their traces are gone."""
+
+    def done() -> bool:
+        left = listed(backend)
+        for pilot in left.values():
+            backend.remove(Target(pilot.name, pilot.native_id))
+        return not left
+
+    until("all are removed", done)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,17 @@ LIVE = ("PENDING", "RUNNING", "COMPLETING")
 State = dict[str, Any]
 
 
-def install(folder: Path, *, slots: int = 4) -> Path:
+def install(
+    folder: Path, *, slots: int = 4, program: str = __file__, commands: tuple[str, ...] = COMMANDS
+) -> Path:
     """Makes a stand-in with its state under the folder; the folder of its commands goes out."""
     bin_folder, state = folder / "bin", folder / "state"
     bin_folder.mkdir(parents=True)
-    (state / "jobs").mkdir(parents=True)
-    for name in COMMANDS:
-        program = bin_folder / name
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {__file__} {name} {state} "$@"\n')
-        program.chmod(0o755)
+    (state / "jobs").mkdir(parents=True, exist_ok=True)
+    for name in commands:
+        command = bin_folder / name
+        command.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {program} {name} {state} "$@"\n')
+        command.chmod(0o755)
     faults(state, slots=slots)
     return bin_folder
 
@@ -102,7 +104,7 @@ class Queue:
     def start(self, job: State, nodes: list[str]) -> None:
         script = self.state / "jobs" / f"{job['id']}.sh"
         environ = {
-            "PATH": f"{Path(sys.argv[1]) and self.state.parent / 'bin'}:/usr/bin:/bin",
+            "PATH": f"{self.state.parent / 'bin'}:/usr/bin:/bin",
             "SLURM_JOB_ID": job["id"],
             "SLURM_JOB_NUM_NODES": str(len(nodes)),
             "SLURM_JOB_NODELIST": ",".join(nodes),
@@ -248,7 +250,7 @@ def srun(words: list[str]) -> int:
     return max(child.wait() for child in children)
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str], commands: Mapping[str, Callable[[Queue, list[str]], int]]) -> int:
     name, state, words = argv[0], Path(argv[1]), argv[2:]
     if name == "srun":
         return srun(words)
@@ -260,14 +262,13 @@ def main(argv: list[str]) -> int:
     if isinstance(fault, str) and fault.startswith("says "):
         sys.stderr.write(f"{name}: error: {fault[5:]}\n")
         return 1
-    commands = {"sbatch": sbatch, "squeue": squeue, "sacct": sacct, "scancel": scancel}
     code = commands[name](queue, words)
     if fault == "hang after":
+        sys.stdout.flush()
         queue.lock.close()
         time.sleep(HANG_S)
     return code
 
 
 if __name__ == "__main__":
-    assert re.fullmatch(r"[a-z]+", sys.argv[1])
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], {"sbatch": sbatch, "squeue": squeue, "sacct": sacct, "scancel": scancel}))

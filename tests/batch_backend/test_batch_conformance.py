@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
-from batch_world import SlurmWorld, joining
+from batch_world import World, joining
 
 from glidepath.batch.backend import BatchBackend
 from glidepath.conformance import BackendConformance
@@ -16,9 +17,11 @@ from glidepath.ports import Backend
 
 class TestSlurm(BackendConformance):
     settle_s = 90.0
+    kind: ClassVar[str] = "slurm"
+    asks: ClassVar[str] = "squeue"
 
     def make(self, home: Path) -> BatchBackend:
-        self.world = SlurmWorld(home)
+        self.world = World(home, kind=self.kind)
         if home.exists():
             self.world.build()
         return self.world.backend()
@@ -28,9 +31,9 @@ class TestSlurm(BackendConformance):
 
     @contextmanager
     def break_listing(self, backend: Backend) -> Iterator[None]:
-        self.world.faults(squeue="says Unable to contact slurm controller (connect failure)")
+        self.world.faults(**{self.asks: "says Unable to contact the controller (connect failure)"})
         yield
-        self.world.faults(squeue=None)
+        self.world.faults(**{self.asks: None})
 
 
 class TestSlurmWithoutItsFolder(TestSlurm):
@@ -41,3 +44,11 @@ class TestSlurmWithoutItsFolder(TestSlurm):
         away = self.world.folder.rename(self.world.folder.with_name("away"))
         yield
         away.rename(self.world.folder)
+
+
+class TestHtcondor(TestSlurm):
+    """Nodes do not see the folder: files travel with a job and come back at its end."""
+
+    kind = "htcondor"
+    asks = "condor_q"
+    drains = False

@@ -165,11 +165,15 @@ class Books:
             over_s=int(clock - self._over.get(first, clock)),
             last_line=sight.lasts.get(pilot, ""),
             alone=len(intent.pilots) == 1,
+            shared=self.dialect.shares_folder,
         )
 
     def judge(self, pilot: PilotName, found: Evidence, *, gone_after_s: int) -> Told:
         walltime_s = self.jobs[self.firsts[pilot]].walltime_s
-        judged = self.told[pilot] = told(found, gone_after_s=gone_after_s, walltime_s=walltime_s)
+        judged, before = told(found, gone_after_s=gone_after_s, walltime_s=walltime_s), self.told.get(pilot)
+        if before is not None and before.over and before.state is judged.state:
+            return before  # With the last line, which is read once.
+        self.told[pilot] = judged
         return judged
 
     def since(self, pilot: PilotName, state: SiteState, job: JobSeen | None, now: Instant) -> Instant:

@@ -68,7 +68,7 @@ class Door:
         with self.lock:
             if self._opened is None:
                 runner = self._make_runner()
-                self._opened = (runner, Folder(runner, self.site.top))
+                self._opened = (runner, Folder(runner, self.site.top, shared=self.dialect.shares_folder))
             return self._opened
 
     def close(self) -> None:

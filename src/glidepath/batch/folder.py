@@ -49,8 +49,9 @@ class Sight:
 class Folder:
     """One folder at one place; may be used from several threads."""
 
-    def __init__(self, runner: Runner, top: str) -> None:
+    def __init__(self, runner: Runner, top: str, *, shared: bool = True) -> None:
         self._runner, self.top = runner, top
+        self._words = "shared" if shared else "brought"
         self._lock = threading.Lock()
         self._known: dict[str, object] = {}  # contents by path
 
@@ -59,7 +60,7 @@ class Folder:
         with self._lock:
             again = {f"asked/{name}" for name in unsettled}
             given = "\n".join(path for path in self._known if path not in again)
-        words = programs.argv(programs.LOOK, self.top, *lasts)
+        words = programs.argv(programs.LOOK, self.top, self._words, *lasts)
         ran = self._runner.run(words, given=f"{given}\n".encode(), limit_s=limit_s)
         if ran.code is None:
             raise TimeoutError(f"the folder {self.top} gave no answer in time")

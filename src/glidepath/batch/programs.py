@@ -42,7 +42,8 @@ tar -xmof - -C "jobs/$first" || exit 1
 rm -f "answers/$first"
 cp "jobs/$first/asked" "asked/.$first" && mv "asked/.$first" "asked/$first" || exit 1
 say go
-"$@" <"jobs/$first/given" >"jobs/$first/out" 2>"jobs/$first/err"
+# In its folder: there a system that brings files back leaves them.
+(cd "jobs/$first" && "$@" <given >out 2>err)
 code=$?
 { printf '%s\\n' "$code"; cat "jobs/$first/out"; say err; cat "jobs/$first/err"; } >"answers/.$first" &&
   mv "answers/.$first" "answers/$first"
@@ -65,14 +66,20 @@ chmod 700 ".$pilot.$$" && mv ".$pilot.$$" "$pilot" && say done
 """
 )
 
-# Names of all files, and the contents of those that are not on the list that comes in. Arguments are pilots
-# whose last line is wanted, as `JOB/PILOT`.
+# Names of all files, and the contents of those that are not on the list that comes in. Arguments are whether
+# last words are brought back into the folders of jobs, and pilots whose last line is wanted, as `JOB/PILOT`.
 LOOK = (
     _BEGIN
     + """\
+words=$1; shift
 cd "${top%/*}" || exit 1
 if [ ! -d "$top" ]; then say files; say whole; exit 0; fi
 cd "$top" && mkdir -p asked answers ended nodes jobs || exit 1
+if [ "$words" = brought ]; then
+  for file in jobs/*/last-words; do
+    if [ -e "$file" ]; then job=${file%/*}; mv "$file" "ended/${job#*/}" || exit 1; fi
+  done
+fi
 asked=$(ls asked) && ended=$(ls ended) && nodes=$(ls nodes) || exit 1
 under() { printf '%s\\n' "$2" | sed -n "s#^[a-z0-9][a-z0-9-]*\\$#$1/&#p"; }
 all=$(under asked "$asked"; under ended "$ended"; under nodes "$nodes")

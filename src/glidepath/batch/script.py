@@ -111,15 +111,24 @@ def made(spec: PilotSpec, settings: JobSettings, dialect: Dialect, site: Site) -
         )
     job = _job(spec, settings, dialect, site)
     words = dialect.submit(job)
-    spread = SPREAD[dialect.name] if job.nodes > 1 else ""
-    start = _start_script(spec, settings, site, spread=spread)
-    return Made(job, words, tuple(_files(spec, settings, site, start=start, given=words.given)))
+    if dialect.shares_folder:
+        spread = SPREAD[dialect.name] if job.nodes > 1 else ""
+        scripts = (
+            File("job", _job_script(spec, site), PROGRAM),
+            File("start", _start_script(spec, settings, site, spread=spread), PROGRAM),
+            File("node", _node_script(spec, settings, site), PROGRAM),
+        )
+    else:
+        scripts = (File("job", _lone_script(spec, settings), PROGRAM),)
+    return Made(job, words, (*scripts, *_files(spec, settings, given=words.given)))
 
 
 def _job(spec: PilotSpec, settings: JobSettings, dialect: Dialect, site: Site) -> BatchJob:
     folder, size = site.folder(spec.name), spec.size
     gpu_type = settings.gpu_type or dict(spec.traits).get("gpu_type", "")
     memory_mib = 0 if settings.memory_by == "none" else memory_of(settings, size)
+    if settings.per_node > 1 and not dialect.shares_folder:
+        raise ValueError(f"jobs of several pilots are not started with {dialect.name}; leave `per_node` at 1")
     if settings.nodes > 1 and not (dialect.multi_node and dialect.name in SPREAD):
         raise ValueError(f"jobs of several nodes are not started with {dialect.name}")
     return BatchJob(
@@ -197,10 +206,7 @@ def arguments_of(spec: PilotSpec, settings: JobSettings) -> list[str]:
     return words
 
 
-def _files(spec: PilotSpec, settings: JobSettings, site: Site, *, start: str, given: str) -> Iterable[File]:
-    yield File("job", _job_script(spec, site), PROGRAM)
-    yield File("start", start, PROGRAM)
-    yield File("node", _node_script(spec, settings, site), PROGRAM)
+def _files(spec: PilotSpec, settings: JobSettings, *, given: str) -> Iterable[File]:
     yield File("words", "\n".join(arguments_of(spec, settings)) + "\n")
     yield File("given", given)
     told = {**dict(spec.join), "GLIDEPATH_SITE": spec.site, "GLIDEPATH_OFFER": spec.offer}
@@ -249,15 +255,13 @@ def _shell(settings: JobSettings) -> str:
 def _node_script(spec: PilotSpec, settings: JobSettings, site: Site) -> str:
     """Runs on every node of a job, and starts its pilots there."""
     names = (spec.name, *spec.mates)
-    python = settings.python
-    python = safe_path(python, "`python`") if python.startswith("/") else safe_word(python, "`python`")
     filled = {
         "folder": site.folder(spec.name),
         "top": site.top,
         "setup": "".join(f"{setup_line(each)}\n" for each in settings.setup),
         "names": " ".join(names),
         "per_node": settings.per_node,
-        "python": python,
+        "python": _python(settings),
         "pilot": pilot_name(),
         "named": f"  {_NAMED}" if len(names) > 1 else "",
     }
@@ -265,6 +269,49 @@ def _node_script(spec: PilotSpec, settings: JobSettings, site: Site) -> str:
     return _NODE.format(once=once, wait=_WAIT_FOR_ONE if len(names) == 1 else _WAIT_FOR_SEVERAL, **filled)
 
 
+def _python(settings: JobSettings) -> str:
+    python = settings.python
+    return safe_path(python, "`python`") if python.startswith("/") else safe_word(python, "`python`")
+
+
+def _lone_script(spec: PilotSpec, settings: JobSettings) -> str:
+    """Runs where nothing of ours is but the files that came along, beside it."""
+    tokens = (str(safe_word(token, "a secret")) for token, _ in spec.secrets)
+    return _LONE.format(
+        shell=_shell(settings),
+        name=spec.name,
+        setup="".join(f"{setup_line(each)}\n" for each in settings.setup),
+        tokens=" ".join(tokens),
+        python=_python(settings),
+        pilot=pilot_name(),
+    )
+
+
+_LONE = """\
+#!{shell}
+# A pilot of glidepath: {name}
+umask 077
+here=$PWD
+{setup}cd "$here" || exit 1
+work=$here/{name}
+mkdir -p "$work/tokens.d" && mv settings.json "$work/settings.json" || exit 1
+for token in {tokens}; do mv "$token" "$work/tokens.d/$token" || exit 1; done
+set --
+while IFS= read -r word; do set -- "$@" "$word"; done <words
+{python} -I "./{pilot}" "--name={name}" "--folder=$work" "--settings=$work/settings.json" \\
+  "--last-words=$here/last-words" "$@" &
+pid=$!
+trap 'kill -USR1 "$pid"' USR1
+# It is told once that its time here is over, and gets minutes at most: jobs are given back at once.
+trap 'kill -INT "$pid"' TERM
+until wait "$pid"; code=$?; ! kill -0 "$pid" 2>/dev/null; do :; done
+rm -rf "$work" words
+if [ ! -s last-words ]; then
+  why="it ended with exit code $code and without a word"
+  printf '{{"ok": false, "wordless": true, "why": "%s"}}\\n' "$why" >last-words
+fi
+exit "$code"
+"""
 _START = """\
 #!/bin/sh
 umask 077

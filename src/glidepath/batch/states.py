@@ -36,6 +36,7 @@ class Evidence:
     over_s: int = 0  # since it was over first, without a word of the pilot
     last_line: str = ""
     alone: bool = True  # the only pilot of its job
+    shared: bool = True  # words are seen when a file system shows them, and not brought with the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def _waited_for(found: Evidence, by: Told) -> Told:
     if not by.over:
         return by
     ran = job is not None and bool(job.nodes)
-    if ran and found.over_s < WORDS_S_MAX:
+    if ran and found.shared and found.over_s < WORDS_S_MAX:
         return Told(SiteState.LEAVING, f"{by.note}; its last words are waited for")
     return replace(by, note=one_line(f"{by.note}{_last(found)}")) if ran else by
 
