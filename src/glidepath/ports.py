@@ -209,6 +209,15 @@ class Cluster(Protocol):
 
 
 @runtime_checkable
+class Renders(Protocol):
+    """A backend that can show what it would send to start a pilot, before anything is sent."""
+
+    def render(self, spec: PilotSpec) -> str:
+        """All of it as text; secrets are named and not shown. Raises ValueError where it cannot be sent."""
+        ...
+
+
+@runtime_checkable
 class Several(Protocol):
     """A backend that may be asked for so many things at the same time, from as many threads."""
 

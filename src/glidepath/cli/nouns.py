@@ -30,7 +30,7 @@ NOUNS: dict[str, Entry] = {
     "site": Entry(
         "site",
         "places that can start pilots: what they offer, what was decided there and why",
-        ("list", "status", "pause", "drain", "resume", "probe", "login", "logout"),
+        ("list", "status", "pause", "drain", "resume", "probe", "render", "login", "logout"),
     ),
     "pilot": Entry("pilot", "pilots: where they stand, their story, their output", ("list", "show", "logs")),
     "plan": Entry("plan", "observe and decide now, do nothing, and show the plan"),

@@ -9,6 +9,7 @@ from glidepath.cli.output import Reader
 from glidepath.cli.pause import PauseSite, ResumeSite
 from glidepath.cli.sitelogin import Login, Logout
 from glidepath.cli.siteprobe import Probe
+from glidepath.cli.siterender import Render
 from glidepath.cli.verb import Answer, Column, Noun, Options, not_found
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ VERBS = {
     "drain": DrainSite,
     "resume": ResumeSite,
     "probe": Probe,
+    "render": Render,
     "login": Login,
     "logout": Logout,
 }

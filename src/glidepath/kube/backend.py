@@ -6,6 +6,7 @@ written on it, so that it is known again. It refuses to know jobs and demand.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,7 @@ from glidepath.kube.checkup import Checkup
 from glidepath.kube.errors import AccessError, KubeError
 from glidepath.kube.form import Forms
 from glidepath.kube.intent import DRAIN, INTENT, SITE, digest, intent_of, usable
-from glidepath.kube.pod import secret_of
+from glidepath.kube.pod import pod_of, secret_of
 from glidepath.kube.reflector import Heard, Reflector
 from glidepath.kube.settings import KubernetesSettings, PodSettings
 from glidepath.kube.shapes import Decoder, Pod
@@ -316,6 +317,17 @@ class KubernetesBackend:
         body: dict[str, Any] = {"metadata": {"uid": pod.metadata.uid, "annotations": {DRAIN: "yes"}}}
         opened.api.change("PATCH", f"{opened.path}/{target.name}", body, limit_s=REQUEST_S)
         return Done()
+
+    def render(self, spec: PilotSpec) -> str:
+        """The manifest of the pod that `submit` would make; its token comes in a Secret of its own."""
+        settings = self._table(spec.offer)
+        if not settings.image:
+            raise ValueError(f"there is no image for `{spec.offer}`; set `image`")
+        community = self._place.terms.get(spec.offer, NO_TERMS).community
+        # Of the kubeconfig nothing is read: which namespace that says is found out when a pilot is started.
+        namespace = self.settings.namespace or "NAMESPACE"
+        pod = pod_of(spec, settings, community=community, namespace=namespace)
+        return json.dumps(pod, indent=2) + "\n"
 
     def checkup(self, offers: tuple[Offer, ...]) -> tuple[Finding, ...]:
         return Checkup(self.site, self.settings, self._access, offers, wall=self._wall).findings()
