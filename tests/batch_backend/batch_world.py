@@ -146,7 +146,7 @@ def until(what: str, met: Callable[[], bool], *, within_s: float = 90.0) -> None
 
 
 def cleared(backend: BatchBackend) -> None:
-    """All pilots are stopped, and their traces are gone."""
+    """All pilots are stopped, and their traces are gone. Nobody waits for words that will not come."""
 
     def done() -> bool:
         left = listed(backend)

@@ -113,7 +113,7 @@ def made(spec: PilotSpec, settings: JobSettings, dialect: Dialect, site: Site) -
     words = dialect.submit(job)
     if dialect.shares_folder:
         spread = SPREAD[dialect.name] if job.nodes > 1 else ""
-        scripts = (
+        scripts: tuple[File, ...] = (
             File("job", _job_script(spec, site), PROGRAM),
             File("start", _start_script(spec, settings, site, spread=spread), PROGRAM),
             File("node", _node_script(spec, settings, site), PROGRAM),
@@ -278,7 +278,7 @@ def _lone_script(spec: PilotSpec, settings: JobSettings) -> str:
     """Runs where nothing of ours is but the files that came along, beside it."""
     tokens = (str(safe_word(token, "a secret")) for token, _ in spec.secrets)
     return _LONE.format(
-        shell=_shell(settings),
+        interpreter=_shell(settings),
         name=spec.name,
         setup="".join(f"{setup_line(each)}\n" for each in settings.setup),
         tokens=" ".join(tokens),
@@ -288,7 +288,7 @@ def _lone_script(spec: PilotSpec, settings: JobSettings) -> str:
 
 
 _LONE = """\
-#!{shell}
+#!{interpreter}
 # A pilot of glidepath: {name}
 umask 077
 here=$PWD
