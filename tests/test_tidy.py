@@ -77,9 +77,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "sample": ("core", "store"),
     "machine": (),
+    "machinecode": (),
     "pulse": (),
     "view": ("core", "store"),
     "assembly": ("*",),
+    "placement": ("*",),
     "running": ("*",),
     "up": ("*",),
     "cli": ("*",),
@@ -89,6 +91,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 NEVER = {
     "cli": ("backends", "batch", "called", "cloud", "condor", "kube", "embedded", "pilot", "remote"),
     "assembly": ("backends", "batch", "called", "cloud", "condor", "kube", "remote", "cli"),
+    "placement": ("backends", "batch", "called", "cloud", "condor", "kube", "remote", "cli"),
     "running": ("backends", "batch", "called", "cloud", "condor", "kube", "remote", "cli"),
     "up": ("backends", "batch", "called", "cloud", "condor", "kube", "remote", "cli"),
 }
@@ -99,7 +102,7 @@ FOREIGN: dict[str, tuple[str, ...]] = {
     "classad2": ("condor",),
     "msgspec": ("kube", "cluster"),
     "urllib3": ("kube",),
-    "yaml": ("kube",),
+    "yaml": ("kube", "cli"),
     "pydantic": (
         *("config", "plugins", "sim", "condor", "kube", "batch", "cloud", "remote"),
         *("called", "agent", "serve", "cluster"),

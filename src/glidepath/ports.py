@@ -218,6 +218,15 @@ class Renders(Protocol):
 
 
 @runtime_checkable
+class Lively(Protocol):
+    """A cluster that can say between two looks, at little cost, that something there is different."""
+
+    def changed(self) -> bool:
+        """Whether a set is in another state than when this was asked last."""
+        ...
+
+
+@runtime_checkable
 class Several(Protocol):
     """A backend that may be asked for so many things at the same time, from as many threads."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from glidepath.assembly import close_doors, doors_of, memory_after
 from glidepath.beside import Beside
@@ -29,6 +29,7 @@ from glidepath.ending import kill_pilots, stop_pilots
 from glidepath.journal.entry import Entry
 from glidepath.journal.journal import Journal
 from glidepath.loop import Cycle, run_cycle
+from glidepath.machinecode import spare
 from glidepath.plugins import PluginError
 from glidepath.ports import Place
 from glidepath.provisioner import Provisioner
@@ -40,6 +41,9 @@ from glidepath.store.jobs import JobStore
 from glidepath.store.lease import Held
 from glidepath.view import Frame, View
 from glidepath.watching import Watch
+
+if TYPE_CHECKING:
+    from glidepath.placement import Placements
 
 # How often, while waiting for the next cycle, files, lease and signals are looked at.
 LOOK_S = 0.25
@@ -149,6 +153,7 @@ class Controllers:
         self.watch = Watch(self.provisioner.doors.pools.values(), self.woken)
         self.difference = Difference() if self.options.shadow else None
         self.beside = Beside(self.options.home, self.options.config, self.view.say)
+        self.placements: Placements | None = None
 
     def _assembled(self, settings: Settings) -> Provisioner:
         doors, rules, policy = doors_of(settings, self.place, self.clock, self._pauses)
@@ -169,6 +174,7 @@ class Controllers:
             self.beat("taking up what the last one left", self._cycle_s_max())
             self._serve_pools()
             self._recover()
+            self._place_jobs()
             self.watch.start()
             if self.options.sample:
                 self._submit_samples()
@@ -182,6 +188,8 @@ class Controllers:
             self._end()
         finally:
             self.beside.stop()
+            if self.placements is not None:
+                self.placements.stop()
             if self.server is not None:
                 self.server.stop()
             self.status.stop()
@@ -216,6 +224,20 @@ class Controllers:
                 self.store, self.options.home, served, clock=self.clock, on_change=self.woken.set
             )
             self.server.start()
+
+    def _place_jobs(self) -> None:
+        """The clusters of the settings in force, each planned by a thread of its own."""
+        clusters = self.settings.clusters
+        if self.options.shadow or (not clusters and self.placements is None):
+            return
+        if self.placements is None:
+            if all(cluster.kind == "local" for cluster in clusters.values()):
+                spare(0)  # One machine has few jobs at a time.
+            # Imported here: planning brings its own world, which nobody without a cluster needs.
+            from glidepath.placement import Placements
+
+            self.placements = Placements(self.store, self.lease, self.clock)
+        self.placements.take_up(self.settings, self.place)
 
     def _submit_samples(self) -> None:
         from glidepath.sample import sample_jobs
@@ -276,6 +298,8 @@ class Controllers:
             trouble = trouble or "the pool server has died; restart glidepath, pilots and jobs carry on"
         elif self.server is not None and self.server.trouble:
             trouble = trouble or f"the pool: {self.server.trouble}"
+        if self.placements is not None:
+            trouble = trouble or self.placements.trouble
         return Frame(time.time(), cycle.plan, self.memory, cycle.outcomes, jobs, counts, trouble)
 
     def _prune(self) -> None:
@@ -354,6 +378,7 @@ class Controllers:
         self.watch = Watch(provisioner.doors.pools.values(), self.woken)
         self.watch.start()
         self._serve_pools()
+        self._place_jobs()
         self._note("configuration taken up", ", ".join(str(file) for file in found.files))
         return True
 

@@ -50,7 +50,7 @@ MISTAKES = [
     (
         ["job", "lst"],
         "glidepath: `job` has no verb `lst`; did you mean `list`?\n"
-        "hint: its verbs are submit, list, show, cancel, logs, wait\n",
+        "hint: its verbs are submit, list, show, explain, extend, cancel, logs, wait\n",
     ),
     (
         ["job", "list", "--lmit", "3"],

@@ -9,15 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from glidepath.cli import argument
+from glidepath.cli.jobask import ENDLESS, is_placed, limit, refuse_placed_options
 from glidepath.cli.joblog import Logs
-from glidepath.cli.jobview import COLUMNS, answer_of, attempt_item, found_job, item_of, pairs_of
+from glidepath.cli.jobplace import SUBMIT, ExplainJob, Extend, submit_placed, with_file
+from glidepath.cli.jobview import COLUMNS, START, answer_of, attempt_item, found_job, item_of, pairs_of
 from glidepath.cli.output import DRY_RUN, OUTPUT, Reader, card, drawn, need, span
-from glidepath.cli.session import located, login, opened
+from glidepath.cli.placedview import placed_item, placed_pairs, rank_item
+from glidepath.cli.session import iso, located, login, opened
 from glidepath.cli.verb import Answer, Column, Exit, Noun, Options, Stop, Verb, not_found
 
 if TYPE_CHECKING:
     from glidepath.cli.session import Located, Session
-    from glidepath.store.job import JobSpec
+    from glidepath.store.job import Job, JobSpec
+    from glidepath.store.placed import PlacedJob
 
 COUNT_MAX = 100_000
 LIST_DEFAULT = 50
@@ -42,7 +46,7 @@ class Submit(Verb):
     options: ClassVar[Options] = {
         "partition": {
             "args": ("--partition",),
-            "help": "where it goes (default: the first by name)",
+            "help": "where it goes (default: the first by name that its options fit)",
             "metavar": "P",
         },
         "cpus": {
@@ -83,17 +87,18 @@ class Submit(Verb):
         },
         "time": {
             "args": ("--time",),
-            "type": argument.duration,
+            "type": limit,
             "default": None,
             "metavar": "SPAN",
-            "help": "run time limit; with one, pilots near their end may take the job too (default: none)",
+            "help": "run time limit; `none` for none. Pilots near their end may take a job that has one "
+            "(default: none in a pool, that of the partition where it is placed)",
         },
         "retries": {
             "args": ("--retries",),
             "type": argument.count,
             "default": 3,
             "metavar": "N",
-            "help": "how often it is run again after its pilot was lost (default: 3)",
+            "help": "how often it is run again after its pilot or node was lost (default: 3)",
         },
         "name": {"args": ("--name",), "default": "", "help": "a name for people"},
         "env": {
@@ -111,15 +116,19 @@ class Submit(Verb):
             "metavar": "N",
             "help": "how many of them (default: 1)",
         },
+        **SUBMIT,
         **DRY_RUN,
         **OUTPUT,
     }
 
     def run(self) -> int:
-        given = self.given
+        self.given = given = with_file(self.given, self.options)
         need(given["command"], "no command is given", hint="`glidepath job submit [options] -- COMMAND...`")
         need(1 <= given["count"] <= COUNT_MAX, f"`--count` must be from 1 to {COUNT_MAX}")
         place = located(self)
+        placed = is_placed(given, place)
+        if placed is not None:
+            return submit_placed(self, placed, place)
         spec = self.spec(place)
         if given["dry_run"]:
             return self.told(spec)
@@ -141,7 +150,9 @@ class Submit(Verb):
         given = self.given
         partition = given["partition"] or place.partition
         if partition not in place.partitions:
-            raise not_found("partition", partition, place.partitions)
+            raise not_found("partition", partition, [*place.partitions, *place.placed])
+        refuse_placed_options(given, partition)
+        need(not given.get("files"), "files are put beside jobs that are placed; add `--queue`")
         try:
             return JobSpec(
                 partition=partition,
@@ -151,7 +162,7 @@ class Submit(Verb):
                 env=tuple(given["env"]),
                 request=Resources(given["cpus"], given["mem"], given["disk"], given["gpus"]),
                 traits=tuple(sorted(given["trait"])),
-                run_s_max=given["time"],
+                run_s_max=None if given["time"] == ENDLESS else given["time"],
                 retries_max=given["retries"],
             )
         except ValueError as error:
@@ -168,6 +179,11 @@ class List(Reader):
     """List jobs, the newest last"""
 
     options: ClassVar[Options] = {
+        "start": {
+            "args": ("--start",),
+            "action": "store_true",
+            "help": "also when each began, or is to begin by what was promised",
+        },
         "me": {"args": ("--me",), "action": "store_true", "help": "only my own jobs"},
         "state": {"args": ("--state",), "choices": STATES, "help": "only jobs in this state"},
         "partition": {"args": ("--partition",), "metavar": "P", "help": "only jobs of this partition"},
@@ -193,8 +209,14 @@ class List(Reader):
                 states=[JobState(self.given["state"])] if self.given["state"] else None,
                 limit=LIST_MAX if self.given["all"] else self.given["limit"],
             )
+            items = [self.item(session, job) for job in found]
         nothing = "no job matches; submit one with `glidepath job submit -- COMMAND...`"
-        return answer_of([item_of(job, self.caller.wall()) for job in found], nothing=nothing)
+        columns = (*COLUMNS[:4], START, *COLUMNS[4:]) if self.given["start"] else COLUMNS
+        return answer_of(items, columns=columns, nothing=nothing)
+
+    def item(self, session: Session, job: Job) -> dict[str, Any]:
+        placed = session.placed.find(job.id) if job.spec.partition in session.located.placed else None
+        return item_of(job, self.caller.wall()) if placed is None else placed_item(placed, session)
 
 
 class Show(Reader):
@@ -205,10 +227,21 @@ class Show(Reader):
     def answer(self) -> Answer:
         with opened(self) as session:
             job = found_job(session, self.given["id"])
+            placed = session.placed.find(job.id)
+            if placed is not None:
+                return self.placed(session, placed)
             attempts = session.jobs.attempts(job.id)
         item = item_of(job, self.caller.wall())
         item["attempts"] = [attempt_item(attempt) for attempt in attempts]
         return answer_of([item], lines=card(pairs_of(item)))
+
+    def placed(self, session: Session, found: PlacedJob) -> Answer:
+        item = {**placed_item(found, session), "attempts": []}
+        ranks = session.placed.ranks(found.id)
+        events = session.placed.events(job=found.id)
+        item["rank_list"] = [rank_item(attempt, rank, session) for attempt, rank in ranks]
+        item["events"] = [{"at": iso(each.wall_s), "kind": each.kind, "text": each.text} for each in events]
+        return answer_of([item], lines=card([*pairs_of(item), *placed_pairs(item, ranks, events)]))
 
 
 class Cancel(Verb):
@@ -239,6 +272,10 @@ class Cancel(Verb):
 
     def one(self, session: Session, number: int) -> dict[str, Any]:
         before = found_job(session, number).state
+        placed = session.placed.find(number)
+        if placed is not None and not self.given["dry_run"]:
+            after = session.placed.cancel(number, by=login()).stands
+            return {"id": number, "before": placed.stands, "state": after}
         if not self.given["dry_run"]:
             return {"id": number, "before": before.value, "state": session.jobs.cancel(number).value}
         after = {"queued": "cancelled", "running": "cancelling"}.get(before.value, before.value)
@@ -289,5 +326,15 @@ class Wait(Verb):
 
 
 NOUN = Noun(
-    "job", {"submit": Submit, "list": List, "show": Show, "cancel": Cancel, "logs": Logs, "wait": Wait}
+    "job",
+    {
+        "submit": Submit,
+        "list": List,
+        "show": Show,
+        "explain": ExplainJob,
+        "extend": Extend,
+        "cancel": Cancel,
+        "logs": Logs,
+        "wait": Wait,
+    },
 )

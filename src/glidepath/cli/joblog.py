@@ -82,6 +82,13 @@ class Logs(Verb):
 
     options: ClassVar[Options] = {
         "id": {"args": ("id",), "type": argument.count, "metavar": "ID", "help": "a job number"},
+        "rank": {
+            "args": ("--rank",),
+            "type": argument.count,
+            "default": 0,
+            "metavar": "N",
+            "help": "of a placed job: what this rank wrote (default: 0)",
+        },
         "stderr": {"args": ("--stderr",), "action": "store_true", "help": "its stderr instead of its stdout"},
         "attempt": {
             "args": ("--attempt",),
@@ -107,7 +114,12 @@ class Logs(Verb):
             attempt = self.given["attempt"] or job.attempt
             if not attempt:
                 raise Stop(f"job {number} has not started yet: it is {job.state.value}", code=Exit.NOT_FOUND)
-            file = self.opened_log(session.where.home, (str(number), str(attempt), which))
+            folder: tuple[str, ...] = (str(number), str(attempt))
+            if session.placed.find(number) is not None:
+                folder = (*folder, str(self.given["rank"]))
+            elif self.given["rank"]:
+                raise Stop(f"job {number} is not a placed one and has no ranks", code=Exit.USAGE)
+            file = self.opened_log(session.where.home, (*folder, which))
             pour = Pour(self.caller)
             try:
                 for piece in pieces(file, bytes_max=self.given["bytes"]):
@@ -130,8 +142,9 @@ class Logs(Verb):
         try:
             return open_below(home / "jobs", parts)
         except FileNotFoundError:
+            rank = f" of rank {parts[2]}" if len(parts) > 3 else ""
             raise Stop(
-                f"job {parts[0]} left no {parts[2]} for attempt {parts[1]}", code=Exit.NOT_FOUND
+                f"job {parts[0]} left no {parts[-1]}{rank} for attempt {parts[1]}", code=Exit.NOT_FOUND
             ) from None
         except OSError as error:
-            raise Stop(f"the {parts[2]} of job {parts[0]} is not read: {error.strerror or error}") from None
+            raise Stop(f"the {parts[-1]} of job {parts[0]} is not read: {error.strerror or error}") from None

@@ -79,8 +79,11 @@ COLUMNS = (
 )
 
 
-def answer_of(jobs: list[dict[str, Any]], **more: Any) -> Answer:
-    return Answer("JobList", tuple(jobs), COLUMNS, name=lambda item: item["id"], **more)
+START = Column("START", lambda item: item.get("start") or item["started"] or "")
+
+
+def answer_of(jobs: list[dict[str, Any]], *, columns: tuple[Column, ...] = COLUMNS, **more: Any) -> Answer:
+    return Answer("JobList", tuple(jobs), columns, name=lambda item: item["id"], **more)
 
 
 def found_job(session: Session, number: int) -> Job:

@@ -23,8 +23,13 @@ NOUNS: dict[str, Entry] = {
     "job": Entry(
         "job",
         "submit jobs, follow them and read what they wrote",
-        ("submit", "list", "show", "cancel", "logs", "wait"),
+        ("submit", "list", "show", "explain", "extend", "cancel", "logs", "wait"),
     ),
+    "queue": Entry(
+        "queue", "queues of placed jobs: what waits and runs, paused or not", ("list", "pause", "resume")
+    ),
+    "partition": Entry("partition", "where jobs can be submitted", ("list", "pause", "resume")),
+    "node": Entry("node", "nodes of clusters, and what runs on them", ("list", "cordon", "drain", "resume")),
     "demand": Entry("demand", "groups of waiting jobs, and why each is served as it is"),
     "pool": Entry("pool", "pools of workers: what waits, what runs", ("status", "pause", "resume")),
     "site": Entry(
@@ -57,5 +62,8 @@ NOUNS: dict[str, Entry] = {
 
 PLURALS = {
     f"{noun}s": noun
-    for noun in ("job", "pool", "site", "pilot", "plan", "demand", "journal", "config", "token", "agent")
+    for noun in (
+        *("job", "queue", "partition", "node", "pool", "site", "pilot", "plan", "demand", "journal"),
+        *("config", "token", "agent"),
+    )
 }

@@ -17,12 +17,13 @@ from glidepath.cli.verb import Caller, Exit, Stop, Verb
 from glidepath.cli.where import Where, where
 
 if TYPE_CHECKING:
+    from glidepath.clock import SteadyClock
     from glidepath.config import ConfigError, Settings
     from glidepath.journal.entry import Entry
     from glidepath.journal.journal import Journal
-    from glidepath.ports import Clock
     from glidepath.store.engine import Store
     from glidepath.store.jobs import JobStore
+    from glidepath.store.placed import PlacedStore
 
 START = "start it with `glidepath up`"
 PROBLEMS_SHOWN_MAX = 100
@@ -59,6 +60,13 @@ class Located:
 
         return [name for name, _ in partitions_of(self.settings)]
 
+    @property
+    def placed(self) -> dict[str, str]:
+        """Partitions of clusters, and the cluster of each."""
+        from glidepath.config import placed_of
+
+        return placed_of(self.settings)
+
 
 @dataclass(frozen=True)
 class Session:
@@ -79,7 +87,13 @@ class Session:
         return JobStore(self.store, self.clock)
 
     @cached_property
-    def clock(self) -> Clock:
+    def placed(self) -> PlacedStore:
+        from glidepath.store.placed import PlacedStore
+
+        return PlacedStore(self.store, self.clock)
+
+    @cached_property
+    def clock(self) -> SteadyClock:
         """The timeline of the controllers, carried on from what they last wrote down."""
         from glidepath.clock import Moment, SteadyClock
 

@@ -4,26 +4,40 @@ It refuses to know what is done with them. Every mistake of every file is told a
 and key; nothing else in glidepath reads a settings file.
 """
 
+from glidepath.config.cluster import ClusterSettings
 from glidepath.config.default import default_settings
 from glidepath.config.page import EXAMPLE, reference
 from glidepath.config.problems import ConfigError, Problem
 from glidepath.config.reading import Loaded, load, warnings_of
 from glidepath.config.settings import Settings
 from glidepath.config.shown import show
-from glidepath.config.values import kind_settings, partitions_of, rules_of, terms_of, windows_of
+from glidepath.config.values import (
+    book_of,
+    kind_settings,
+    partition_rules,
+    partitions_of,
+    placed_of,
+    rules_of,
+    terms_of,
+    windows_of,
+)
 from glidepath.config.watch import Watcher
 
 __all__ = [
     "EXAMPLE",
+    "ClusterSettings",
     "ConfigError",
     "Loaded",
     "Problem",
     "Settings",
     "Watcher",
+    "book_of",
     "default_settings",
     "kind_settings",
     "load",
+    "partition_rules",
     "partitions_of",
+    "placed_of",
     "reference",
     "rules_of",
     "show",

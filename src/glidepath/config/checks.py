@@ -187,6 +187,12 @@ def _where_said(at: Loc, site: SiteSettings, offer: str, key: str) -> Loc:
     return (*at, site.kind, key) if key in site.own else (*at, "offers", offer)
 
 
+def check_cluster_name(at: Loc, name: object, known: Iterable[str]) -> Iterable[Finding]:
+    clusters = sorted(known)
+    if isinstance(name, str) and name not in clusters:
+        yield Finding(at, f"there is no cluster `{one_line(name)}`", _pools_hint(name, clusters))
+
+
 def _pools_hint(name: str, pools: list[str]) -> str:
     listed = ", ".join(f"`{one_line(pool)}`" for pool in pools[:POOLS_LISTED_MAX]) or "none"
     return did_you_mean(name, pools) or f"there are: {listed}"

@@ -14,7 +14,7 @@ PILOTS_MAX = 2
 
 
 def default_settings(cpus: int, memory_mib: int, disk_mib: int) -> Settings:
-    """One embedded pool, one local site, two pilots at most of about half of this machine each."""
+    """One embedded pool, one local site with two pilots at most, and this machine as a cluster."""
     worker = {
         "cpus": max(1, cpus // 2),
         "memory": f"{max(1, memory_mib * MEMORY_SHARE_PERCENT // 100)}MiB",
@@ -37,6 +37,15 @@ def default_settings(cpus: int, memory_mib: int, disk_mib: int) -> Settings:
         "quarantine": "5m",
         "offers": {"worker": worker},
     }
+    # Whoever waits for a job that is placed sits at this machine, too, and pilots have their own part of it.
+    placed = {
+        "kind": "local",
+        "cpus": max(1, cpus),
+        "memory": f"{max(1, memory_mib * MEMORY_SHARE_PERCENT // 100)}MiB",
+        "disk": f"{max(0, min(DISK_MIB_MAX, disk_mib * MEMORY_SHARE_PERCENT // 100))}MiB",
+        "stale_after": "30s",
+        "cycle_max": "2s",
+    }
     local = {"kind": "embedded", "stale_after": "30s", "hold": "30s", "decay": "30s", "silent_after": "1m"}
     return Settings.model_validate(
         {
@@ -44,7 +53,8 @@ def default_settings(cpus: int, memory_mib: int, disk_mib: int) -> Settings:
             "pilots": {"withdraw_after": "10s", "left_min": "1m", "join_slack": "1m", "useful_min": "1m"},
             "policy": {"name": "steady", "release_after": "20s"},
             "pools": {"local": local},
-            "partitions": {"local": {"pool": "local"}},
+            "partitions": {"local": {"pool": "local"}, "here": {"cluster": "here"}},
+            "clusters": {"here": placed},
             "sites": {"here": here},
         }
     )

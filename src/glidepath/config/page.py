@@ -14,11 +14,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from glidepath.config.agent import AgentSettings, DowntimeSettings
+from glidepath.config.cluster import ClusterSettings, ClusterWindowSettings, PartitionSettings
 from glidepath.config.fields import exact_duration
 from glidepath.config.settings import (
     CycleSettings,
     OwnerSettings,
-    PartitionSettings,
     PilotSettings,
     PolicySettings,
     PoolSettings,
@@ -39,6 +39,8 @@ TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("[policy]", PolicySettings),
     ("[limits] and every key called limits", LimitSettings),
     ("[pools.NAME]", PoolSettings),
+    ("[clusters.NAME]", ClusterSettings),
+    ("[[clusters.NAME.windows]]", ClusterWindowSettings),
     ("[partitions.NAME]", PartitionSettings),
     ("[sites.NAME]", SiteSettings),
     ("[sites.NAME.offers.OFFER]", OfferSettings),
@@ -74,6 +76,14 @@ hold = "15m"
 
 [partitions.batch]
 pool = "campus"
+
+[clusters.lab]
+kind = "local"
+nodes = 2
+
+[partitions.desk]
+cluster = "lab"
+limit_max = "2d"
 
 [sites.west]
 kind = "local"
@@ -115,12 +125,13 @@ _INTRO = f"""\
 # Configuration
 
 `glidepath.toml` and the files `conf.d/*.toml` beside it form one configuration, in TOML. Each pool, site,
-partition and owner is a table of its own and stands in one file, so that different people can keep theirs.
+cluster, partition and owner is a table of its own and stands in one file, so that different people can keep
+theirs.
 A changed file is taken up without a restart; a bad one leaves the old settings in force and says so.
 `glidepath config check` names every mistake with its file and line. Without any file, glidepath serves on
 this machine.
 
-Names of pools, sites, partitions and offers are up to 40 small letters, digits and `-`.
+Names of pools, sites, clusters, partitions and offers are up to 40 small letters, digits and `-`.
 
 | type | written as |
 |---|---|

@@ -23,7 +23,7 @@ from glidepath.config.wording import Finding, findings_of, table_at
 from glidepath.plugins import BACKENDS, DEMAND, Catalog, Installed
 
 # Tables of these can have different owners and stand in different files; the others stand in one file.
-NAMED = ("pools", "partitions", "owners", "sites")
+NAMED = ("pools", "partitions", "clusters", "owners", "sites")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def _site_findings(at: Loc, raw: dict[str, Any], catalog: Catalog) -> Iterable[F
 def _missing(tables: dict[str, Any]) -> Iterable[Finding]:
     pools, partitions = tables.get("pools", {}), tables.get("partitions", {})
     for key in ("pools", "sites"):
-        if not tables.get(key):
+        if not tables.get(key) and not tables.get("clusters"):
             kind = "embedded" if key == "pools" else "local"
             yield Finding(
                 (key,), "there is none, and one is needed", f'add `[{key}.NAME]` with `kind = "{kind}"`'
@@ -185,6 +185,10 @@ def _missing(tables: dict[str, Any]) -> Iterable[Finding]:
     for name, raw in partitions.items():
         if isinstance(raw, dict):
             yield from checks.check_pool_names(("partitions", name, "pool"), raw.get("pool"), pools)
+            clusters = tables.get("clusters", {})
+            yield from checks.check_cluster_name(
+                ("partitions", name, "cluster"), raw.get("cluster"), clusters
+            )
     served = {raw.get("pool") for raw in partitions.values() if isinstance(raw, dict)}
     for name in sorted(set(pools) & set(partitions)):
         if name not in served:

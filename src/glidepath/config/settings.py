@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from glidepath.config.cluster import ClusterSettings, PartitionSettings
 from glidepath.config.fields import COUNT_MAX, Duration, Name, Positive, Span, Text, Word
 from glidepath.config.problems import did_you_mean
 from glidepath.config.site import SiteSettings
@@ -220,12 +221,6 @@ class OwnerSettings(Table):
     )
 
 
-class PartitionSettings(Table):
-    """A place that jobs are submitted to."""
-
-    pool: Name = Field(description="The pool whose pilots take the jobs of this partition.")
-
-
 def _listen(text: str) -> str:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= 65535 or not text.isprintable():
@@ -291,6 +286,9 @@ class Settings(Table):
         default_factory=dict,
         description="The places that jobs are submitted to with `glidepath job submit`; an embedded pool "
         "without one has one of its own name.",
+    )
+    clusters: Mapping[Name, ClusterSettings] = Field(
+        default_factory=dict, description="The clusters that glidepath places jobs on."
     )
     owners: Mapping[Word, OwnerSettings] = Field(
         default_factory=dict, description="Limits of single owners of jobs."

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 
 from glidepath.config.checks import amount_of, own_values
+from glidepath.config.cluster import ClusterSettings, PartitionSettings
 from glidepath.config.settings import PoolSettings, Settings
 from glidepath.config.site import OfferSettings, SiteSettings
 from glidepath.config.tables import LimitSettings
@@ -23,7 +24,9 @@ from glidepath.core.provision.offer import (
     Rules,
     SiteRules,
 )
-from glidepath.core.quantity import OfferKey, Owner, PoolName, SiteName
+from glidepath.core.quantity import NodeName, OfferKey, Owner, PoolName, SiteName
+from glidepath.core.schedule.cluster import Partition, PartitionName, Queue
+from glidepath.core.schedule.job import Book
 from glidepath.plugins import BACKENDS, DEMAND, Catalog, Installed, PluginError
 from glidepath.terms import OfferTerms
 
@@ -93,10 +96,37 @@ def _classad(value: str | bool | int | float) -> str:
 
 def partitions_of(settings: Settings) -> tuple[tuple[str, PoolName], ...]:
     """Partitions and their pools; an embedded pool that no partition names has one of its own name."""
-    named = {name: partition.pool for name, partition in settings.partitions.items()}
+    named = {name: part.pool for name, part in settings.partitions.items() if part.pool is not None}
     queues = [name for name, pool in settings.pools.items() if pool.kind == "embedded"]
     own = {pool: pool for pool in queues if pool not in named.values()}
     return tuple((name, PoolName(pool)) for name, pool in sorted({**own, **named}.items()))
+
+
+def placed_of(settings: Settings) -> dict[str, str]:
+    """Placed partitions and their clusters, by name."""
+    found = {name: part.cluster for name, part in sorted(settings.partitions.items())}
+    return {name: cluster for name, cluster in found.items() if cluster is not None}
+
+
+def partition_rules(name: str, part: PartitionSettings) -> Partition:
+    return Partition(
+        name=PartitionName(name),
+        nodes=tuple(NodeName(node) for node in part.nodes),
+        queues=tuple(Queue(queue) for queue in part.queues),
+        limit_s_max=part.limit_max,
+        endless=part.endless,
+    )
+
+
+def book_of(cluster: ClusterSettings) -> Book:
+    """How the queues of a cluster are run."""
+    cap = amount_of(cluster.user_cap)
+    return Book(
+        keep=cluster.keep,
+        user_cap=cap if cap else None,
+        user_jobs_max=cluster.user_jobs_max,
+        notice_s=cluster.notice,
+    )
 
 
 def kind_settings(

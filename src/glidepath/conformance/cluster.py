@@ -227,6 +227,14 @@ class ClusterConformance:
         assert {rank.cause for rank in seen.ranks} == {Cause.STOPPED}
         assert not self.listed(cluster)["2.1"].over
 
+    def test_a_command_may_put_things_in_order_before_it_ends(self, cluster: Cluster, home: Path) -> None:
+        script = "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.2; done"
+        self.started(cluster, replace(self.ranks(cluster, script), grace_s=30))
+        self.until("it is ready", lambda: self.has_written(home, "1.1", "ready"))
+        cluster.stop(SetKey("1.1"))
+        assert self.ended(cluster, "1.1").ranks[0].cause is Cause.STOPPED
+        assert self.wrote(home, "1.1").split() == ["ready", "bye"]
+
     def test_a_command_that_will_not_end_is_killed(self, cluster: Cluster) -> None:
         ranks = self.ranks(cluster, "trap '' TERM; while :; do sleep 1; done")
         self.started(cluster, replace(ranks, grace_s=1))

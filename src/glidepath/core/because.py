@@ -97,6 +97,22 @@ class Because(StrEnum):
     WINDOW_OPENS = "the job has no time limit and its window opens now"
     STOPPED_FOR = "the job may be stopped, and a project within its guarantee needs the room"
 
+    # About a placed job and its ranks, by what its cluster lists.
+    CLUSTER_UNSEEN = "the cluster cannot be seen, so nothing is started or settled there"
+    BEGAN = "all ranks of the job have begun"
+    RANKS_OVER = "all ranks of the job are over"
+    RANKS_GONE = "the cluster does not have the ranks of the job"
+    RANK_LOST = "a rank was lost by no fault of the job"
+    RANK_FAILED = "a rank failed, and the others are ended"
+    NOT_GATHERED = "the ranks of the job were not all in place in time"
+    START_REPEATED = "the cluster does not know what it was asked for; it is asked again under the same key"
+    ENDING = "the job has been told to end"
+    CANCELLED = "the owner of the job wants it over"
+    NODE_DRAINED = "a node of the job is drained, and the job may be started again"
+    LIMIT_BEHIND = "the cluster keeps another time limit than the job has"
+    STRAY = "these ranks belong to no attempt that goes on"
+    UNKNOWN_RANKS = "these ranks belong to no job that is known here; they are left alone"
+
     # About a new time limit for a job that runs.
     EXTENDED = "the job runs on with its new time limit"
     EXTENSION_BREAKS_PROMISE = "with the new time limit a promised start would have to move"

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Connection,
     Row,
     Select,
+    exists,
     func,
     insert,
     or_,
@@ -40,6 +41,7 @@ from glidepath.store.job import (
     QueueGroup,
 )
 from glidepath.store.job_rows import attempts, job_of, jobs, row_of, traits_of
+from glidepath.store.placed_rows import placed
 
 # A pilot that could take more at once would hold the store for too long; it asks again at once.
 CLAIM_MAX = 256
@@ -123,6 +125,8 @@ class JobBatch:
                     jobs.c.disk_mib <= ask.free.disk_mib,
                     jobs.c.gpus <= ask.free.gpus,
                     or_(jobs.c.run_s_max.is_(None), jobs.c.run_s_max <= ask.left_s),
+                    # A partition may have been a placed one when a job was submitted there.
+                    ~exists().where(placed.c.job == jobs.c.id),
                 )
                 .order_by(jobs.c.id)
                 .limit(min(ask.count_max, CLAIM_MAX))

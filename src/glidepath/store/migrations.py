@@ -8,7 +8,7 @@ tables in today's form, so on a new store that function finds its work done. Ste
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,6 +37,7 @@ MIGRATIONS = (
     Migration(3, "pauses that drain", _pauses_that_drain),
     Migration(4, "sites that call, and their tokens"),
     Migration(5, "clients that name no pilots"),
+    Migration(6, "placed jobs: what they ask for, ranks, events, plans"),
 )
 KNOWN = MIGRATIONS[-1].number
 
@@ -87,9 +88,8 @@ def _step(store: Store, migration: Migration) -> int:
 
 def tables_since(number: int) -> list[Table]:
     """The tables that arrived in this version of the store."""
-    if importlib.util.find_spec("glidepath.store.jobs") is not None:
-        importlib.import_module("glidepath.store.jobs")  # Registers the tables of the job store.
-    importlib.import_module("glidepath.store.call_rows")
+    for rows in ("job_rows", "placed_rows", "call_rows"):
+        importlib.import_module(f"glidepath.store.{rows}")  # Registers the tables of jobs and calls.
     return [table for table in metadata.sorted_tables if table.info.get("since", 1) == number]
 
 

@@ -1,0 +1,461 @@
+"""Keeps one set of ranks on this machine: starts its commands, keeps their output, limit and end.
+
+It runs by itself, below nobody, and outlives whoever asked for it. The folder of the set is all that it is
+told and all that it tells. Standard library only; it is started as a file.
+
+Commands begin once: `begun` is on the disk before the first of them, and a keeper that finds it starts none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+POLL_S = 0.1
+MEMORY_LOOK_S = 0.5
+PIECE_BYTES = 64 * 1024
+PIECES_MAX = 16  # of one output in one turn, so that a chatterbox holds up nobody
+# After a command has ended, what it left in its pipes comes within this.
+DRAIN_S_MAX = 2.0
+KILL_ROUNDS_MAX = 100
+KILL_PAUSE_S = 0.02
+PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "USER", "LOGNAME", "TZ", "TMPDIR")
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG = 1
+NOT_KEPT = b"\n[glidepath: what came after this was not kept]\n"
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def boottime() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def write_whole(path: Path, value: object) -> None:
+    """All of it or nothing, also when the power goes."""
+    fresh = path.with_name(f".{path.name}.new")
+    with fresh.open("w", encoding="utf-8") as file:
+        json.dump(value, file)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+class SetupError(Exception):
+    """Nothing may begin; the sentence says why."""
+
+
+class Output:
+    """One pipe of a rank, and the file that it goes to, with a bound."""
+
+    def __init__(self, pipe: int, path: Path, bytes_max: int) -> None:
+        os.set_blocking(pipe, False)
+        self.pipe, self.left = pipe, bytes_max
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self.open = True
+
+    def pump(self) -> bool:
+        """Whether something came."""
+        for turn in range(PIECES_MAX):
+            try:
+                piece = os.read(self.pipe, PIECE_BYTES)
+            except BlockingIOError:
+                return turn > 0
+            except OSError:
+                piece = b""
+            if not piece:
+                self.close()
+                return turn > 0
+            self._keep(piece)
+        return True
+
+    def _keep(self, piece: bytes) -> None:
+        if self.left <= 0:
+            return  # Read all the same, or the command would hang in its write.
+        kept, self.left = piece[: self.left], self.left - len(piece)
+        if self.left < 0:
+            kept += NOT_KEPT
+        try:
+            view = memoryview(kept)
+            while view:
+                view = view[os.write(self.file, view) :]
+        except OSError:
+            self.left = 0  # The disk is full: the job goes on without more of its output.
+
+    def close(self) -> None:
+        if self.open:
+            os.close(self.pipe)
+            os.close(self.file)
+            self.open = False
+
+
+class Rank:
+    def __init__(self, number: int, spec: dict[str, Any], folder: Path, logs: Path) -> None:
+        self.number, self.spec = number, spec
+        self.folder = folder / str(number)
+        self.logs = logs / str(number)
+        self.argv: list[str] = []
+        self.env: dict[str, str] = {}
+        self.workdir = Path()
+        self.outputs: list[Output] = []
+        self.pid = 0
+        self.status: int | None = None
+        self.ended_s = 0.0
+        self.cause, self.why = "", ""
+        self.over = False
+
+    def set_up(self, keeper: str, variables: dict[str, str], hosts: str) -> None:
+        """Everything that the command needs is there and was looked at, or a SetupError."""
+        work = self.spec["work"]
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        rank_file = self.folder / "hosts"
+        rank_file.write_text(hosts, encoding="utf-8")
+        self.workdir = Path(work["workdir"]) if work["workdir"] else self.folder / "work"
+        if not work["workdir"]:
+            self.workdir.mkdir(mode=0o700, exist_ok=True)
+        if not self.workdir.is_dir() or not os.access(self.workdir, os.X_OK):
+            raise SetupError(f"the working directory `{self.workdir}` is not there, or is not ours to enter")
+        kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        own = {"GLIDEPATH_RANK_FILE": str(rank_file), "GLIDEPATH_KEEPER": keeper}
+        self.env = {**kept, **dict(map(tuple, work["env"])), **variables, **own}
+        if self.spec["seats"][self.number]["devices"]:
+            self.env["CUDA_VISIBLE_DEVICES"] = variables["GLIDEPATH_GPUS"]
+        for file in work["files"]:
+            self._inject(file)
+        self.argv = list(work["command"])
+        found = shutil.which(self.argv[0], path=self.env.get("PATH", os.defpath))
+        if "/" in self.argv[0]:
+            program = self.workdir / self.argv[0]
+            found = str(program) if program.is_file() and os.access(program, os.X_OK) else None
+        if found is None:
+            raise SetupError(f"there is no program `{self.argv[0]}`")
+        self.argv[0] = found
+
+    def _inject(self, file: dict[str, Any]) -> None:
+        """Written below the working directory, over no link, and read back."""
+        path = self.workdir
+        parts = file["path"].split("/")
+        try:
+            for part in parts[:-1]:
+                path = path / part
+                path.mkdir(exist_ok=True)
+                if path.is_symlink():
+                    raise SetupError(f"`{path}` is a link; files are not written through one")
+            path = path / parts[-1]
+            fresh = path.with_name(f".{parts[-1]}.glidepath")
+            content = file["content"].encode()
+            fresh.write_bytes(content)
+            fresh.chmod(file["mode"])
+            fresh.replace(path)
+            if path.read_bytes() != content:
+                raise SetupError(f"the file `{file['path']}` is not as it was given")
+        except OSError as error:
+            raise SetupError(f"the file `{file['path']}` cannot be written: {error.strerror}") from None
+
+    def begin(self) -> None:
+        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
+        own = os.getpid()
+
+        def with_us() -> None:
+            # If we are killed, so is it: nobody would keep its limit any more.
+            LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != own:
+                os._exit(1)
+
+        try:
+            started = subprocess.Popen(
+                self.argv,
+                cwd=self.workdir,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=pipes[0][1],
+                stderr=pipes[1][1],
+                start_new_session=True,
+                preexec_fn=with_us,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            for ends in pipes:
+                for end in ends:
+                    os.close(end)
+            raise SetupError(f"`{self.argv[0]}` cannot be started: {error}") from None
+        self.pid = started.pid
+        started.returncode = 0  # It is waited for below, with all that descends from it.
+        for (reading, writing), name in zip(pipes, ("stdout", "stderr"), strict=True):
+            os.close(writing)
+            self.outputs.append(Output(reading, self.logs / name, self.spec["log_bytes_max"]))
+
+    def facts(self) -> dict[str, Any]:
+        code = number = None
+        if self.status is not None and not self.cause:
+            number = os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else None
+            code = os.WEXITSTATUS(self.status) if number is None else None
+        cause = self.cause or ("signalled" if number is not None else "exited")
+        return {
+            "over": self.over,
+            "cause": cause if self.over else "",
+            "exit_code": code if self.over else None,
+            "signal": number if self.over else None,
+            "why": self.why,
+            "ended_s": self.ended_s if self.over else None,
+        }
+
+
+class Keeper:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        told = json.loads((folder / "set.json").read_text(encoding="utf-8"))
+        self.spec, logs = told["set"], Path(told["logs"])
+        self.variables, self.hosts = told["variables"], told["hosts"]
+        self.ranks = [Rank(at, self.spec, folder, logs) for at in range(len(self.spec["seats"]))]
+        self.began_s: float | None = None
+        self.warned_for: float | None = None  # the end that was warned of
+        self.kill_s: float | None = None
+        self.warn_mark = 0
+        self.memory_at = 0.0
+
+    def state(self) -> None:
+        facts = [rank.facts() for rank in self.ranks]
+        write_whole(self.folder / "state.json", {"began_s": self.began_s, "boot": boot_id(), "ranks": facts})
+
+    def run(self) -> None:
+        try:
+            for rank in self.ranks:
+                rank.set_up(str(self.folder), self.variables[rank.number], self.hosts)
+        except (SetupError, OSError, ValueError) as error:
+            self._none_began(rank, f"{error}")
+            return
+        if (self.folder / "stop").exists():
+            self._all_over("stopped", "it was stopped before it began")
+            return
+        write_whole(self.folder / "begun", {"boot": boot_id(), "s": boottime()})
+        try:
+            for rank in self.ranks:
+                rank.begin()
+        except SetupError as error:
+            self._end_all("setup")
+            self.kill_s = 0.0
+            rank.cause, rank.why = "setup", f"{error}"
+            self._until_over()
+            return
+        self.began_s = boottime()
+        self.state()
+        self._until_over()
+
+    def _none_began(self, bad: Rank, why: str) -> None:
+        for rank in self.ranks:
+            rank.over, rank.ended_s = True, boottime()
+            rank.cause = "setup" if rank is bad else "not gathered"
+            rank.why = why if rank is bad else f"rank {bad.number} could not begin"
+        self.state()
+
+    def _all_over(self, cause: str, why: str) -> None:
+        for rank in self.ranks:
+            rank.over, rank.ended_s, rank.cause, rank.why = True, boottime(), cause, why
+        self.state()
+
+    def _until_over(self) -> None:
+        while not all(rank.over for rank in self.ranks):  # Ends at the limit, when told, or by itself.
+            self._wait()
+            self._reap()
+            self._look()
+            for rank in self.ranks:
+                if not rank.over and (rank.status is not None or not rank.pid):
+                    self._close(rank)
+                    self.state()
+
+    def _wait(self) -> None:
+        pipes = {out.pipe: out for rank in self.ranks for out in rank.outputs if out.open}
+        if not pipes:
+            time.sleep(POLL_S)
+            return
+        ready, _, _ = select.select(list(pipes), [], [], POLL_S)
+        for pipe in ready:
+            pipes[pipe].pump()
+
+    def _reap(self) -> None:
+        ours = {rank.pid: rank for rank in self.ranks if rank.pid}
+        while True:  # Ends when no child is left that has ended.
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in ours:
+                ours[pid].status = status
+
+    def _close(self, rank: Rank) -> None:
+        """Its command has ended: what it left behind ends, too; what it wrote is kept to the last byte."""
+        if rank.pid:
+            kill_session(rank.pid)
+        if all(other.status is not None or not other.pid for other in self.ranks):
+            # Nothing of the set runs: whatever left its session is the set's all the same.
+            kill_below(os.getpid())
+        deadline = time.monotonic() + DRAIN_S_MAX
+        for out in rank.outputs:
+            while out.open and time.monotonic() < deadline:
+                if not out.pump():
+                    time.sleep(KILL_PAUSE_S if out.open else 0)
+            out.close()
+        rank.over, rank.ended_s = True, boottime()
+
+    def _look(self) -> None:
+        now = boottime()
+        if (self.folder / "stop").exists():
+            self._end_all("stopped")
+        until = self._until()
+        if until is not None and now >= until:
+            self._end_all("limit")
+        warn_s = self.spec["warn_s"]
+        if until is not None and warn_s and now >= until - warn_s and self.warned_for != until:
+            self.warned_for = until
+            self._warn()
+        try:
+            mark = (self.folder / "warn").stat().st_mtime_ns
+        except FileNotFoundError:
+            mark = 0
+        if mark != self.warn_mark:
+            self.warn_mark = mark
+            self._warn()
+        if now >= self.memory_at:
+            self.memory_at = now + MEMORY_LOOK_S
+            self._look_at_memory()
+        if self.kill_s is not None and now >= self.kill_s:
+            kill_below(os.getpid())
+
+    def _until(self) -> float | None:
+        limit_s = json.loads((self.folder / "limit.json").read_text(encoding="utf-8"))["limit_s"]
+        if limit_s is None or self.began_s is None:
+            return None
+        return float(self.began_s + limit_s)
+
+    def _warn(self) -> None:
+        for rank in self.ranks:
+            if rank.status is None and rank.pid:
+                os.kill(rank.pid, getattr(signal, self.spec["warn_signal"]))
+
+    def _end_all(self, cause: str, why: str = "") -> None:
+        if self.kill_s is not None:
+            return
+        self.kill_s = boottime() + self.spec["grace_s"]
+        for rank in self.ranks:
+            if not rank.over and rank.status is None:
+                rank.cause, rank.why = cause, why
+                if rank.pid:
+                    signal_session(rank.pid, signal.SIGTERM)
+
+    def _look_at_memory(self) -> None:
+        most = self.spec["size"]["memory_mib"] * 1024 * 1024
+        if not most or self.kill_s is not None:
+            return
+        sessions = resident_by_session()
+        for rank in self.ranks:
+            if rank.status is None and sessions.get(rank.pid, 0) > most:
+                rank.cause = "memory"
+                rank.why = f"it had {sessions[rank.pid] // 2**20} MiB"
+                kill_session(rank.pid)
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def stats() -> list[tuple[int, int, int]]:
+    """Number, parent and session of every process that is not only a body."""
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208 (the names are all that is wanted, many times a minute)
+        if not name.isdigit():
+            continue
+        try:
+            fields = Path(f"/proc/{name}/stat").read_bytes().rsplit(b")", 1)[1].split()
+        except (OSError, IndexError):
+            continue
+        if fields[0] not in (b"Z", b"X"):
+            found.append((int(name), int(fields[1]), int(fields[3])))
+    return found
+
+
+def resident_by_session() -> dict[int, int]:
+    found: dict[int, int] = {}
+    for pid, _, session in stats():
+        try:
+            pages = Path(f"/proc/{pid}/statm").read_bytes().split()
+        except OSError:
+            continue
+        if len(pages) > 2:
+            # Pages that are shared are counted for nobody: a library belongs to no job.
+            found[session] = found.get(session, 0) + (int(pages[1]) - int(pages[2])) * PAGE
+    return found
+
+
+def signal_session(session: int, number: int) -> int:
+    pids = [pid for pid, _, other in stats() if other == session]
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except OSError:
+            pass  # It is gone.
+    return len(pids)
+
+
+def kill_session(session: int) -> None:
+    for _ in range(KILL_ROUNDS_MAX):
+        if not signal_session(session, signal.SIGKILL):
+            return
+        time.sleep(KILL_PAUSE_S)
+
+
+def kill_below(top: int) -> None:
+    """Everything that descends from us; whatever lost its parent came to us."""
+    for _ in range(KILL_ROUNDS_MAX):
+        rows = stats()
+        found = {top}
+        for _ in range(len(rows)):
+            more = {pid for pid, parent, _ in rows if parent in found} - found
+            if not more:
+                break
+            found |= more
+        found.discard(top)
+        if not found:
+            return
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass  # It is gone.
+        time.sleep(KILL_PAUSE_S)
+
+
+def main(folder: Path) -> int:
+    if os.fork():
+        return 0  # Whoever started us has nothing to wait for.
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return 0  # Another keeps it.
+    if (folder / "begun").exists() or (folder / "state.json").exists():
+        return 0  # It was kept before, and is never begun again.
+    write_whole(folder / "keeper.json", {"pid": os.getpid(), "boot": boot_id()})
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Its ranks are ended by `stop` alone. Ignored for good, they would be so for the commands, too.
+        signal.signal(number, lambda *_: None)
+    Keeper(folder).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,334 @@
+"""One turn of the scheduler: what was seen comes in, and decisions about every placed job go out.
+
+First each job that has ranks is judged by what its cluster lists; then the plan is made with the rest, and
+what it wants is put into acts on attempts. What cannot be seen is not planned with: nothing is started or
+settled at a cluster that is not heard of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from glidepath.core.because import Because
+from glidepath.core.cycle import Decision, Reason, Seen, Sighting
+from glidepath.core.place.acts import (
+    Clear,
+    Deny,
+    Drop,
+    Halt,
+    Launch,
+    Lessen,
+    Noted,
+    PlaceAction,
+    Settle,
+    Stray,
+    Stretch,
+    Tell,
+)
+from glidepath.core.place.judge import judged
+from glidepath.core.place.rank import ClusterName, NodeListing, RankSeen, SetKey, SetListing, split_key
+from glidepath.core.place.record import Phase, Record, Then
+from glidepath.core.quantity import Instant, NodeName, Resources
+from glidepath.core.schedule.acts import End, JobAction, Notify, Refuse, Requeue, Shrink, Start
+from glidepath.core.schedule.cluster import Cluster, Node, NodeState, Partition, Window
+from glidepath.core.schedule.decide import Schedule
+from glidepath.core.schedule.extend import Extension, Impact, extended
+from glidepath.core.schedule.job import Book, Ended, Job, JobName, Memory, Place, Running, World
+
+# Each is up to a dozen plans; somebody waits for each, and the others for the cycle.
+WISHES_MAX = 4
+# A job whose start failed waits so long at first, and twice as long after each further one.
+AGAIN_S_MIN, AGAIN_S_MAX = 5, 300
+
+Planner = Callable[[World, Book, Memory], Schedule]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How one cluster is run: from the configuration."""
+
+    cluster: ClusterName
+    partitions: tuple[Partition, ...]  # with no nodes named: all of the cluster
+    book: Book = Book()
+    windows: tuple[Window, ...] = ()
+    overheads: tuple[tuple[str, Resources], ...] = ()
+    stale_s_max: int = 120
+    cycle_s_min: int = 1
+    cycle_s_max: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """An operator's word: `queue:NAME`, `partition:NAME`, `node:NAME`; a drained node is cordoned, too."""
+
+    about: str
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceMemory:
+    """What a turn hands to the next."""
+
+    schedule: Memory = Memory()
+    noted: Mapping[SetKey, tuple[RankSeen, ...]] = field(default_factory=dict)  # as they were last kept
+    held: Mapping[int, tuple[Instant, int]] = field(default_factory=dict)  # job: not before, the next wait
+    ended: tuple[Ended, ...] = ()  # in the last turn, to learn from
+    warned: frozenset[tuple[int, Instant]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    now: Instant
+    records: tuple[Record, ...]  # all that are not over, by number
+    nodes: Sighting[NodeListing]
+    sets: Sighting[SetListing]
+    words: tuple[Word, ...] = ()
+    known: frozenset[int] = frozenset()  # numbers in the store of jobs whose sets were listed and are over
+    stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Everything about one turn; `world` is none where it cannot be planned."""
+
+    snapshot: Snapshot
+    memory: PlaceMemory
+    rules: Rules
+    judged: tuple[Decision[PlaceAction], ...]
+    world: World | None
+    unseen: str = ""
+
+
+def look(snapshot: Snapshot, memory: PlaceMemory, rules: Rules) -> Picture:
+    unseen = _unseen(snapshot, rules)
+    if unseen:
+        return Picture(snapshot, memory, rules, (), None, unseen)
+    assert isinstance(snapshot.nodes, Seen)
+    assert isinstance(snapshot.sets, Seen)
+    found = tuple(_judged_all(snapshot, memory))
+    over = {one.action.job for one in found if isinstance(one.action, Settle)}
+    left = tuple(record for record in snapshot.records if record.id not in over)
+    cluster = cluster_of(snapshot.nodes.value, rules, snapshot.words)
+    world = world_of(left, cluster, memory, words=snapshot.words, now=snapshot.now)
+    return Picture(snapshot, memory, rules, found, world)
+
+
+def world_of(
+    records: Iterable[Record],
+    cluster: Cluster,
+    memory: PlaceMemory,
+    *,
+    words: tuple[Word, ...],
+    now: Instant,
+) -> World:
+    """What the plan is made of; whoever only asks what would be makes it from the store in the same way."""
+    kept = tuple(records)
+    return World(
+        now=now,
+        cluster=cluster,
+        waiting=tuple(_waiting(record, memory) for record in kept if _waits(record)),
+        running=tuple(_running(record) for record in kept if record.phase is not Phase.WAITS),
+        ended=memory.ended,
+        paused=tuple(word.about for word in words if not word.about.startswith("node:")),
+    )
+
+
+def _unseen(snapshot: Snapshot, rules: Rules) -> str:
+    for what, sight in (("nodes", snapshot.nodes), ("ranks", snapshot.sets)):
+        if not isinstance(sight, Seen):
+            return f"its {what}: {sight.why}"
+        if snapshot.now - sight.at > rules.stale_s_max:
+            return f"its {what} were last seen {snapshot.now - sight.at} s ago"
+    return ""
+
+
+def _waits(record: Record) -> bool:
+    return record.phase is Phase.WAITS and not record.cancelled
+
+
+def _waiting(record: Record, memory: PlaceMemory) -> Job:
+    until = memory.held.get(record.id)
+    if until is None or (record.job.first_at or 0) >= until[0]:
+        return record.job
+    return replace(record.job, first_at=until[0])
+
+
+def _running(record: Record) -> Running:
+    began = record.began_at if record.began_at is not None else record.asked_at
+    places = tuple(place for rank, place in enumerate(record.places) if rank not in record.gone)
+    return Running(record.job, began if began is not None else Instant(0), places)
+
+
+def cluster_of(listing: NodeListing, rules: Rules, words: tuple[Word, ...]) -> Cluster:
+    shut = {word.about.removeprefix("node:") for word in words if word.about.startswith("node:")}
+    nodes = tuple(
+        _node(seen.node, seen.others, shut) for seen in sorted(listing.nodes, key=lambda s: s.node.name)
+    )
+    names = tuple(node.name for node in nodes)
+    there = frozenset(names)
+    partitions = tuple(
+        replace(part, nodes=tuple(name for name in part.nodes if name in there) if part.nodes else names)
+        for part in rules.partitions
+    )
+    return Cluster(nodes, partitions, rules.windows, rules.overheads)
+
+
+def _node(node: Node, others: Resources, shut: set[str]) -> Node:
+    size = node.size - others.smallest(node.size)
+    state = NodeState.CORDONED if node.name in shut and node.state is NodeState.UP else node.state
+    # A node that others have filled is not a node without a size, which would be a mistake of its source.
+    size = size if size.cpu_milli and size.memory_mib else Resources(1, 1)
+    return replace(node, size=size, state=state)
+
+
+def _judged_all(snapshot: Snapshot, memory: PlaceMemory) -> Iterator[Decision[PlaceAction]]:
+    assert isinstance(snapshot.sets, Seen)
+    sets = {seen.key: seen for seen in snapshot.sets.value.sets}
+    expected: set[SetKey] = set()
+    for record in snapshot.records:
+        if record.phase is Phase.WAITS:
+            continue
+        expected.add(record.key)
+        seen = sets.get(record.key)
+        if seen is not None and memory.noted.get(record.key) != seen.ranks:
+            noted = Noted(record.id, record.attempt, seen.ranks)
+            yield Decision(f"ranks:{record.key}", Reason(Because.GOES_ON), noted)
+        yield from judged(record, seen, listed_at=snapshot.sets.at, now=snapshot.now)
+    live = {record.id for record in snapshot.records}
+    for key, seen in sets.items():
+        if key in expected:
+            continue
+        job, _ = split_key(key)
+        about = f"ranks:{key}"
+        if seen.over:
+            yield Decision(about, Reason(Because.RANKS_OVER), Clear(key))
+        elif job in live or job in snapshot.known:
+            yield Decision(about, Reason(Because.STRAY), Stray(key))
+        else:
+            yield Decision(about, Reason(Because.UNKNOWN_RANKS))
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What was decided, and the memory of the plan that goes with it."""
+
+    decisions: tuple[Decision[PlaceAction], ...]
+    wake_after_s: int
+    schedule: Memory
+    cluster: Cluster | None  # as it was planned with
+
+
+def turn(picture: Picture, planner: Planner) -> Turn:
+    memory, rules = picture.memory.schedule, picture.rules
+    if picture.world is None:
+        reason = Reason(Because.CLUSTER_UNSEEN, (("why", picture.unseen),))
+        gone: Decision[PlaceAction] = Decision(f"cluster:{rules.cluster}", reason)
+        return Turn((gone,), rules.cycle_s_max, memory, None)
+    records = {record.id: record for record in picture.snapshot.records}
+    found = list(picture.judged)
+    ended = {d.action.job for d in found if isinstance(d.action, Halt | Settle)}
+    found += list(_drained(picture, ended))
+    ended |= {d.action.job for d in found if isinstance(d.action, Halt)}
+    schedule = planner(picture.world, rules.book, memory)
+    for decision in schedule.plan.decisions:
+        acts = _act(decision, records, ended, picture)
+        found.append(Decision(decision.about, decision.reason, acts))
+    found += _wishes(picture, ended)
+    wake = min(schedule.plan.wake_after_s, rules.cycle_s_max)
+    return Turn(tuple(found), max(wake, rules.cycle_s_min), schedule.memory, picture.world.cluster)
+
+
+def _act(
+    decision: Decision[JobAction], records: Mapping[int, Record], ended: set[int], picture: Picture
+) -> PlaceAction | None:
+    action = decision.action
+    record = records.get(int(action.job)) if action is not None else None
+    if action is None or record is None or record.id in ended:
+        return None
+    if isinstance(action, Start):
+        if picture.snapshot.stopping:
+            return None
+        return Launch(record.id, record.attempt + 1, action.places)
+    if isinstance(action, Refuse):
+        return Drop(record.id, str(decision.reason)) if record.phase is Phase.WAITS else None
+    if record.phase is not Phase.RUNNING:
+        return None  # Its time does not count before it has begun, and it is told to end only once.
+    return _act_on_running(action, decision.reason, record, picture)
+
+
+def _act_on_running(
+    action: JobAction, reason: Reason, record: Record, picture: Picture
+) -> PlaceAction | None:
+    match action:
+        case End():
+            return Halt(record.id, record.attempt, Then.FAILED, str(reason))
+        case Requeue():
+            counted = reason.because is Because.LOST_NODE
+            then = Then.AGAIN if counted else Then.ANEW
+            return Halt(record.id, record.attempt, then, str(reason))
+        case Shrink(places=left):
+            return _lessened(record, left, str(reason))
+        case Notify(at=at):
+            if (record.id, at) in picture.memory.warned:
+                return None
+            return Tell(record.id, record.attempt, at, str(reason))
+        case _:
+            return None
+
+
+def _lessened(record: Record, left: tuple[Place, ...], why: str) -> Lessen | None:
+    there = {place.node for place in left}
+    gone = tuple(rank for rank, place in enumerate(record.places) if place.node not in there)
+    return Lessen(record.id, record.attempt, gone, why) if gone != record.gone else None
+
+
+def _drained(picture: Picture, ended: set[int]) -> Iterator[Decision[PlaceAction]]:
+    """Jobs on drained nodes that may be started again are ended there; others run to their end."""
+    drained = {
+        NodeName(word.about.removeprefix("node:"))
+        for word in picture.snapshot.words
+        if word.drain and word.about.startswith("node:")
+    }
+    for record in picture.snapshot.records if drained else ():
+        runs = record.phase is Phase.RUNNING and record.id not in ended
+        if runs and record.job.stoppable and drained & {place.node for place in record.places}:
+            why = f"{', '.join(sorted(drained & {p.node for p in record.places}))} is drained"
+            halt = Halt(record.id, record.attempt, Then.ANEW, why)
+            yield Decision(f"job:{record.id}", Reason(Because.NODE_DRAINED, (("why", why),)), halt)
+
+
+def _wishes(picture: Picture, ended: set[int]) -> list[Decision[PlaceAction]]:
+    """Other limits that somebody asked for, a few in one turn, each by the plan as it is."""
+    world = picture.world
+    assert world is not None
+    wishing = [r for r in picture.snapshot.records if r.wish is not None and r.id not in ended]
+    found: list[Decision[PlaceAction]] = []
+    for record in [r for r in wishing if r.phase is Phase.RUNNING][:WISHES_MAX]:
+        assert record.wish is not None
+        wish = Extension(JobName(str(record.id)), record.wish.limit_s, record.wish.forced)
+        impact = extended(world, picture.rules.book, picture.memory.schedule, wish)
+        found.append(Decision(f"job:{record.id}", impact.reason, _granted(record, impact)))
+        if impact.granted:
+            # The next one is judged by a plan that has this limit in it: two together may be one too many.
+            longer = replace(record.job, limit_s=record.wish.limit_s)
+            running = tuple(replace(o, job=longer) if o.job is record.job else o for o in world.running)
+            world = replace(world, running=running)
+    return found
+
+
+def _granted(record: Record, impact: Impact) -> PlaceAction:
+    assert record.wish is not None
+    if not impact.granted:
+        return Deny(record.id, str(impact.reason))
+    limit_s = record.wish.limit_s
+    return Stretch(record.id, record.attempt, limit_s, granted=True, why=str(impact.reason))
+
+
+def held_after(memory: PlaceMemory, failed: frozenset[int], now: Instant) -> dict[int, tuple[Instant, int]]:
+    """Jobs whose start failed wait longer each time; whoever has waited long enough is forgotten later."""
+    kept = {job: one for job, one in memory.held.items() if one[0] + AGAIN_S_MAX > now}
+    for job in failed:
+        wait_s = min(memory.held.get(job, (now, AGAIN_S_MIN))[1], AGAIN_S_MAX)
+        kept[job] = (Instant(now + wait_s), wait_s * 2)
+    return kept

@@ -1,0 +1,442 @@
+"""The scheduler's journal: a plan comes in before it is acted on, with all that it changes, outcomes after.
+
+Plan and changes are one transaction: an attempt is counted up, a job is told to end or is over exactly when
+the plan that says so is kept. So a crash at any point leaves a store from which the next turn goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, func, select, update
+
+from glidepath.clock import Moment
+from glidepath.core.cycle import Decision, Did, Outcome, Plan, Refused
+from glidepath.core.place.acts import (
+    Began,
+    Deny,
+    Drop,
+    Halt,
+    Launch,
+    Lessen,
+    Noted,
+    PlaceAction,
+    Settle,
+    Stretch,
+    Tell,
+)
+from glidepath.core.place.judge import STARTS_MAX
+from glidepath.core.place.rank import RankSeen
+from glidepath.core.place.record import NEVER, Phase, Record, Then
+from glidepath.core.quantity import Instant
+from glidepath.core.schedule.cluster import Cluster
+from glidepath.core.schedule.job import JobName, Lesson, Memory, Promise, Tally
+from glidepath.core.units import shown_duration
+from glidepath.journal import wire
+from glidepath.journal.codec import coder
+from glidepath.store.engine import Store, insert, storable
+from glidepath.store.job import REASON_CHARS_MAX, JobState
+from glidepath.store.job_rows import jobs
+from glidepath.store.placed import PlacedJob, event_row, joined, placed_of, places_text
+from glidepath.store.placed_rows import events, placed, ranks, schedule_cycles, schedule_state
+
+# Lessons and who was passed change a little in every turn; losing a few turns of them costs nothing.
+KEEP_LESSONS_S = 30
+# A start that moves by less is not told: it moves by seconds whenever a job ends early.
+MOVE_TOLD_S = 60
+CYCLES_KEPT = 5000
+PRUNE_EVERY = 200
+NODES_SHOWN = 4
+
+STATE_OF = {Then.DONE: JobState.DONE, Then.FAILED: JobState.FAILED, Then.CANCELLED: JobState.CANCELLED}
+
+
+@dataclass(frozen=True)
+class Lore:
+    """What of the plan's memory is kept beside the promises, which stand with their jobs."""
+
+    lessons: tuple[Lesson, ...] = ()
+    passed: tuple[tuple[JobName, float], ...] = ()
+    tally: Tally = field(default_factory=Tally)
+
+
+_LORE = coder(Lore)
+_CLUSTER = coder(Cluster)
+_OUTCOMES = coder(tuple[Did, ...])
+
+
+@dataclass
+class PlacingJournal:
+    """Of one cluster. One thread writes; a reader uses the same class on a store that is only read."""
+
+    store: Store
+    cluster: str
+    partitions: tuple[str, ...]
+    hold: Callable[[Connection], None] = lambda connection: None
+    wall: Callable[[], float] = lambda: 0.0
+
+    def __post_init__(self) -> None:
+        self._seen: dict[int, tuple[Any, PlacedJob]] = {}
+        self._told: dict[JobName, Promise] = {}
+        self._first: dict[JobName, Instant] = {}  # the start that the owner was told last
+        self._lore_at: Instant | None = None
+        self._decisions: tuple[Decision[PlaceAction], ...] = ()
+        self._cluster: Cluster | None = None
+        self._writes = 0
+        self._row = 0  # of the last cycle that was kept
+
+    # Reading.
+
+    def records(self) -> tuple[Record, ...]:
+        """Every job of our partitions that is not over, by number."""
+        return tuple(found for found, _ in self._live())
+
+    def _live(self) -> list[tuple[Record, Promise | None]]:
+        query = (
+            joined()
+            .where(placed.c.phase != Phase.OVER.value, jobs.c.partition.in_(self.partitions))
+            .order_by(jobs.c.id)
+        )
+        with self.store.read() as conn:
+            rows = conn.execute(query).all()
+        kept, self._seen = self._seen, {}
+        for row in rows:
+            # The same value for the same row: what did not change is not worked out again, here or later.
+            had, one = kept.get(row.id, (None, None))
+            if one is None or had != row:
+                one = placed_of(row, one.spec if one is not None else None)
+            self._seen[row.id] = (row, one)
+        return [(one.record, one.promise) for _, one in self._seen.values()]
+
+    def known(self, numbers: Iterable[int]) -> frozenset[int]:
+        with self.store.read() as conn:
+            wanted = sorted(set(numbers))
+            return frozenset(conn.execute(select(jobs.c.id).where(jobs.c.id.in_(wanted))).scalars())
+
+    def memory(self) -> tuple[Memory, Moment | None]:
+        """What the last turn left, and when that was."""
+        live = self._live()
+        promises = tuple(promise for _, promise in live if promise is not None)
+        self._told = {promise.job: promise for promise in promises}
+        self._first = {promise.job: promise.at for promise in promises}
+        row = self._state()
+        if row is None:
+            return Memory(promises=promises), None
+        lore: Lore = _LORE.decode(wire.decompressed(row.memory))
+        moment = Moment(row.wall_s, Instant(row.at), row.boot_id, row.monotonic_s)
+        memory = Memory(row.cycle, moment.at, promises, lore.lessons, lore.passed, lore.tally)
+        return memory, moment
+
+    def seen_cluster(self) -> Cluster | None:
+        """Nodes and partitions as the last turn planned with them."""
+        row = self._state()
+        return None if row is None else _CLUSTER.decode(wire.decompressed(row.cluster))
+
+    def written_wall_s(self) -> float | None:
+        """When the last turn was kept."""
+        row = self._state()
+        return None if row is None else float(row.wall_s)
+
+    def cycle(self) -> int:
+        row = self._state()
+        return 0 if row is None else int(row.cycle)
+
+    def _state(self) -> Any:
+        with self.store.read() as conn:
+            query = select(schedule_state).where(schedule_state.c.name == self.cluster)
+            return conn.execute(query).one_or_none()
+
+    # Writing.
+
+    def planned(
+        self, moment: Moment, plan: Plan[PlaceAction], schedule: Memory, *, cluster: Cluster | None
+    ) -> frozenset[Launch]:
+        """Keep a plan and all that it changes; the launches that hold come back.
+
+        One does not where its owner cancelled the job meanwhile.
+        """
+        wall = moment.wall_s
+        with self.store.write() as conn:
+            self.hold(conn)
+            held = _Changes(conn, moment, wall).done(plan.actions)
+            told = self._promises(conn, schedule.promises, wall)
+            self._state_kept(conn, moment, schedule, cluster)
+            if plan.actions or plan.decisions != self._decisions:
+                self._cycle_kept(conn, moment, plan)
+        self._told = {promise.job: promise for promise in schedule.promises}
+        self._first = told
+        self._decisions, self._cluster = plan.decisions, cluster
+        return held
+
+    def _state_kept(
+        self, conn: Connection, moment: Moment, schedule: Memory, cluster: Cluster | None
+    ) -> None:
+        values: dict[str, Any] = {
+            "cycle": schedule.cycle,
+            "wall_s": moment.wall_s,
+            "at": moment.at,
+            "monotonic_s": moment.monotonic_s,
+            "boot_id": moment.boot_id,
+        }
+        first = self._lore_at is None
+        if self._lore_at is None or moment.at - self._lore_at >= KEEP_LESSONS_S:
+            lore = Lore(tuple(schedule.lessons), tuple(schedule.passed), schedule.tally)
+            values["memory"] = wire.compressed(_LORE.encode(lore))
+            self._lore_at = moment.at
+        if cluster is not None and (first or cluster != self._cluster):
+            values["cluster"] = wire.compressed(_CLUSTER.encode(cluster))
+        ours = schedule_state.c.name == self.cluster
+        if not conn.execute(update(schedule_state).where(ours).values(**values)).rowcount:
+            empty = wire.compressed(_CLUSTER.encode(Cluster((), ())))
+            none = wire.compressed(_LORE.encode(Lore()))
+            whole = {"name": self.cluster, "cluster": empty, "memory": none, **values}
+            conn.execute(schedule_state.insert(), whole)
+
+    def _cycle_kept(self, conn: Connection, moment: Moment, plan: Plan[PlaceAction]) -> None:
+        lines = [
+            [one.about, str(one.reason), type(one.action).__name__ if one.action else ""]
+            for one in plan.decisions
+        ]
+        self._row = _next_cycle(conn)
+        row = {
+            "cycle": self._row,
+            "wall_s": moment.wall_s,
+            "at": moment.at,
+            "actions": len(plan.actions),
+            "body": wire.compressed([self.cluster, plan.cycle, lines]),
+            "outcomes": None,
+        }
+        conn.execute(schedule_cycles.insert(), row)
+        self._writes += 1
+        if self._writes % PRUNE_EVERY == 0:
+            oldest = schedule_cycles.c.cycle <= self._row - CYCLES_KEPT
+            conn.execute(delete(schedule_cycles).where(oldest))
+
+    def _promises(
+        self, conn: Connection, promises: tuple[Promise, ...], wall: float
+    ) -> dict[JobName, Instant]:
+        """Write those that changed, and tell owners of starts that are new or moved by much."""
+        changed = [one for one in promises if self._told.get(one.job) is not one]
+        told = {one.job: self._first.get(one.job, one.at) for one in promises}
+        said = []
+        for one in changed:
+            had = self._first.get(one.job)
+            if had is not None and abs(one.at - had) < MOVE_TOLD_S:
+                continue
+            told[one.job] = one.at
+            said.append(event_row(int(one.job), 0, wall, _promise_words(one, had)))
+        if changed:
+            rows = [
+                {
+                    "number": int(one.job),
+                    "promise_at": one.at,
+                    "promise_places": places_text(one.places),
+                    "promise_told": one.told_at,
+                    "promise_first": one.first,
+                    "promise_moved": one.moved,
+                }
+                for one in changed
+            ]
+            conn.execute(update(placed).where(placed.c.job == bindparam("number")), rows)
+        if said:
+            conn.execute(events.insert(), said)
+        return told
+
+    def acted(self, moment: Moment, outcomes: tuple[Did, ...], failed: Mapping[Launch, Outcome]) -> None:
+        """Keep what came of it; starts that the cluster did not take go back, or are over for good."""
+        if not outcomes:
+            return
+        with self.store.write() as conn:
+            self.hold(conn)
+            body = wire.compressed(_OUTCOMES.encode(outcomes))
+            of_cycle = update(schedule_cycles).where(schedule_cycles.c.cycle == self._row)
+            conn.execute(of_cycle.values(outcomes=body))
+            _Changes(conn, moment, moment.wall_s).not_taken(failed)
+
+
+def _promise_words(one: Promise, had: Instant | None) -> tuple[str, str]:
+    if one.at >= NEVER:
+        return "promise", "no start can be told while its nodes are away or its queue rests"
+    nodes = ", ".join(place.node for place in one.places[:NODES_SHOWN])
+    more = ", ..." if len(one.places) > NODES_SHOWN else ""
+    when = f"start at {_clock(one.at)} on {nodes}{more}"
+    if had is None or had >= NEVER:
+        return "promise", f"promised: {when}"
+    moved = f"{shown_duration(abs(one.at - had))} {'later' if one.at > had else 'earlier'}"
+    return "promise", f"the promise moved: {when}, {moved}"
+
+
+def _clock(at: Instant) -> str:
+    """Instants are close to wall time; a `Moment` of the reader has the exact one."""
+    import time
+
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+def _next_cycle(conn: Connection) -> int:
+    return int(conn.execute(select(func.max(schedule_cycles.c.cycle))).scalar() or 0) + 1
+
+
+class _Changes:
+    """What acts change in the store; each update names the attempt and the phases that it may leave."""
+
+    def __init__(self, conn: Connection, moment: Moment, wall: float) -> None:
+        self.conn, self.moment, self.wall = conn, moment, wall
+        self.events: list[dict[str, Any]] = []
+
+    def done(self, actions: Iterable[PlaceAction]) -> frozenset[Launch]:
+        held = set()
+        for action in actions:
+            match action:
+                case Launch():
+                    if action.again or self._launch(action):
+                        held.add(action)
+                case Began(at=at):
+                    self._placed(action, (Phase.STARTING,), phase=Phase.RUNNING.value, began_at=at)
+                    self._job(action.job, started_wall=self._wall_of(at))
+                    self._event(action, "began", "it runs")
+                case Noted(ranks=seen):
+                    self._noted(action, seen)
+                case Halt(then=then, why=why):
+                    after = {"phase": Phase.ENDING.value, "after": then.value, "after_why": why}
+                    phases = (Phase.STARTING, Phase.RUNNING)
+                    if self._placed(action, phases, **after, wish=None):
+                        self._event(action, "ending", why)
+                case Lessen(gone=gone, why=why):
+                    self._placed(action, (Phase.RUNNING,), gone=json.dumps(gone))
+                    self._event(action, "lost a rank", why)
+                case Settle():
+                    self._settle(action)
+                case Stretch(limit_s=limit_s, granted=True, why=why):
+                    self._placed(action, (Phase.RUNNING,), limit_s=limit_s, wish=None)
+                    self._event(action, "extended", why)
+                case Deny(job=job, why=why):
+                    self.conn.execute(update(placed).where(placed.c.job == job).values(wish=None))
+                    self.events.append(event_row(job, 0, self.wall, ("not extended", why)))
+                case Tell(why=why):
+                    self._event(action, "notice", why)
+                case Drop(job=job, why=why):
+                    self._drop(job, why)
+                case _:
+                    pass  # The rest changes nothing here.
+        self._tell()
+        return frozenset(held)
+
+    def _tell(self) -> None:
+        if self.events:
+            self.conn.execute(events.insert(), self.events)
+        self.events = []
+
+    def _event(self, action: Any, kind: str, text: str) -> None:
+        self.events.append(event_row(action.job, action.attempt, self.wall, (kind, text or kind)))
+
+    def _wall_of(self, at: Instant | None) -> float:
+        """An instant of now's own timeline, on the clock of people."""
+        return self.wall if at is None else self.wall - (self.moment.at - at)
+
+    def _placed(self, action: Any, phases: tuple[Phase, ...], **values: Any) -> bool:
+        of_attempt = select(jobs.c.id).where(jobs.c.id == action.job, jobs.c.attempt == action.attempt)
+        found = self.conn.execute(
+            update(placed)
+            .where(placed.c.job == action.job, placed.c.phase.in_([phase.value for phase in phases]))
+            .where(of_attempt.exists())
+            .values(**values)
+        )
+        return bool(found.rowcount)
+
+    def _job(self, job: int, **values: Any) -> None:
+        self.conn.execute(update(jobs).where(jobs.c.id == job).values(**values))
+
+    def _launch(self, action: Launch) -> bool:
+        taken = self.conn.execute(
+            update(jobs)
+            .where(
+                jobs.c.id == action.job,
+                jobs.c.state == JobState.QUEUED.value,
+                jobs.c.attempt == action.attempt - 1,
+            )
+            .values(state=JobState.RUNNING.value, attempt=action.attempt, reason="")
+        ).rowcount
+        if not taken:
+            return False
+        values = {
+            "phase": Phase.STARTING.value,
+            "places": places_text(action.places),
+            "gone": "[]",
+            "asked_at": self.moment.at,
+            "began_at": None,
+            "after": "",
+            "after_why": "",
+        }
+        waits = (placed.c.job == action.job) & (placed.c.phase == Phase.WAITS.value)
+        self.conn.execute(update(placed).where(waits).values(**values))
+        nodes = ", ".join(place.node for place in action.places[:NODES_SHOWN])
+        self._event(action, "starting", f"started on {nodes}")
+        return True
+
+    def _noted(self, action: Noted, seen: tuple[RankSeen, ...]) -> None:
+        for rank in seen:
+            row = {
+                "job": action.job,
+                "attempt": action.attempt,
+                "rank": rank.rank,
+                "node": rank.node,
+                "host": rank.host,
+                "state": rank.state.value,
+                "cause": rank.cause.value,
+                "exit_code": rank.exit_code,
+                "signal": rank.signal,
+                "why": storable(rank.why, letters_max=REASON_CHARS_MAX),
+                "began_at": rank.began_at,
+                "ended_at": rank.ended_at,
+            }
+            keys = ["job", "attempt", "rank"]
+            rest = {name: value for name, value in row.items() if name not in keys}
+            new = insert(self.conn, ranks).values(row)
+            self.conn.execute(new.on_conflict_do_update(index_elements=keys, set_=rest))
+
+    def _settle(self, action: Settle) -> None:
+        if action.then in (Then.AGAIN, Then.ANEW) and self._cancelling(action.job):
+            # Its owner wanted it over in this very moment; it does not wait again.
+            action = replace(action, then=Then.CANCELLED, why="cancelled by a user")
+        again = action.then in (Then.AGAIN, Then.ANEW)
+        phases = (Phase.STARTING, Phase.RUNNING, Phase.ENDING)
+        phase = Phase.WAITS if again else Phase.OVER
+        left = {"places": "[]", "asked_at": None, "began_at": None, "gone": "[]"} if again else {}
+        if not self._placed(action, phases, phase=phase.value, wish=None, after="", after_why="", **left):
+            return
+        state = JobState.QUEUED if again else STATE_OF[action.then]
+        why = storable(action.why, letters_max=REASON_CHARS_MAX)
+        values: dict[str, Any] = {"state": state.value, "reason": why}
+        if action.lost:
+            values["losses"] = jobs.c.losses + 1
+        if again:
+            values["started_wall"] = None
+        else:
+            values |= {"exit_code": action.exit_code, "signal": action.signal}
+            values["ended_wall"] = self._wall_of(action.ended_at)
+        self._job(action.job, **values)
+        self._event(action, "waits again" if again else state.value, action.why)
+
+    def _cancelling(self, job: int) -> bool:
+        found = self.conn.execute(select(jobs.c.state).where(jobs.c.id == job)).scalar_one_or_none()
+        return bool(found == JobState.CANCELLING.value)
+
+    def _drop(self, job: int, why: str) -> None:
+        waiting = (placed.c.job == job) & (placed.c.phase == Phase.WAITS.value)
+        if not self.conn.execute(update(placed).where(waiting).values(phase=Phase.OVER.value)).rowcount:
+            return
+        reason = storable(why, letters_max=REASON_CHARS_MAX)
+        self._job(job, state=JobState.FAILED.value, reason=reason, ended_wall=self.wall)
+        self.events.append(event_row(job, 0, self.wall, ("refused", why)))
+
+    def not_taken(self, failed: Mapping[Launch, Outcome]) -> None:
+        for launch, outcome in failed.items():
+            why = getattr(outcome, "why", "")
+            over = isinstance(outcome, Refused) or launch.attempt >= STARTS_MAX
+            then = Then.FAILED if over else Then.ANEW
+            self._settle(Settle(launch.job, launch.attempt, then, f"the cluster did not take it: {why}"))
+        self._tell()
