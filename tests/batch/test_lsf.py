@@ -1,4 +1,4 @@
-"""LSF 9.1 and 10.1 in the forms that their documents record: no server of it is had for these tests. Words
+"""LSF 9.1.3 and 10.1 in the forms that their documents record: no server of it is had for these tests. Words
 for it, and its answers, whole ones and others.
 """
 
@@ -126,6 +126,9 @@ def test_what_submitting_came_to(ran: Ran, expected: object) -> None:
 def test_a_line_of_the_queue_is_a_job(line: str, expected: JobSeen) -> None:
     assert LSF.jobs_queued(said(f"{HEADER}{line}\n")) == (expected,)
     assert LSF.jobs_queued(said(f"** a | greeting **\n{HEADER}{line}\n")) == (expected,)
+    padded = f"{HEADER}{line}\n".replace("|", " |  ")
+    if line.count("|") == 6:
+        assert LSF.jobs_queued(said(padded)) == (expected,)
 
 
 def test_an_empty_queue_says_so() -> None:
@@ -173,7 +176,7 @@ Sun Mar 31 02:30:00: Submitted from host <login>;
 Sun Mar 31 02:31:00: Completed <done>.
 """
     killed = f"""
-Job <13>, Job Name <x>, User <ann>, Project <default>, Status <EXIT>, Queue <no{pad}rmal>, Command <x>
+Job <13>,{pad}Job Name <x>, User <ann>, Project <default>,{pad}Status <EXIT>, Queue <no{pad}rmal>, Command <x>
 Sun Mar 31 02:31:00: Completed <exit>; TERM_OWNER: job killed by owner.
 """
     late = killed.replace("<13>", "<14>").replace(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
+import time
 import tomllib
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 from bed.parts.batch_site import Site
 from bed.parts.gridengine import GridEngine
 from bed.parts.slurm import Slurm
-from tests.bed_pool import nothing_is_left
+from tests.bed_pool import nothing_is_left, pool
 from tests.bed_site import shared_site
 
 from glidepath.batch.dialect import QueueFacts
@@ -22,6 +24,9 @@ from glidepath.config import load
 from glidepath.core.quantity import SiteName
 
 __all__ = ["nothing_is_left"]
+
+WAIT_S_MAX = 60
+STARTD = "DAEMON_LIST = $(DAEMON_LIST) STARTD\nNUM_CPUS = 3\nMEMORY = 3000\nuse FEATURE : PartitionableSlot\n"
 
 POOL = '[pools.campus]\nkind = "condor"\ncollector = "pool.example"\n\n'
 LONG = QueueFacts("long", 7 * 86400, 2, 2, 4, 6000, 0, "", False)
@@ -197,3 +202,25 @@ def test_a_real_site_is_probed_on_its_login_node_and_from_elsewhere(
     assert code == 0
     queues = {item["name"]: item for item in json.loads(out)["items"]}
     assert queues["short" if kind == "slurm" else "short.q"]["walltime_s_max"] == 1800
+
+
+@pytest.mark.real
+def test_kinds_of_machines_of_a_real_pool_become_offers(tmp_path: Path) -> None:
+    with pool("condor@probe") as daemons:
+        daemons.up(tied=True, extra_config=STARTD)
+        commands = tmp_path / "bin"
+        commands.mkdir()
+        tool = commands / "condor_status"
+        words = shlex.join(daemons.beside("/usr/bin/condor_status", user="ann"))
+        told = f"CONDOR_CONFIG={daemons.folder}/condor_config"
+        tool.write_text(f'#!/bin/sh\nexec env {told} {words} "$@"\n', encoding="utf-8")
+        tool.chmod(0o755)
+        end = time.monotonic() + WAIT_S_MAX
+        while "sites.htcondor.offers" not in (found := cli(tmp_path, "htcondor", "--path", str(commands)))[1]:
+            assert time.monotonic() < end, found
+            time.sleep(0.25)
+    code, out, err = found
+    assert (code, err) == (0, "")
+    tables = loaded(tuple(out.splitlines()), tmp_path)
+    offers = tables["sites"]["htcondor"]["offers"]  # type: ignore[index]
+    assert offers == {"cores-3-memory-3000": {"cpus": 3, "memory": "3000MiB"}}

@@ -21,6 +21,7 @@ NODES_MAX = 5000  # of one job; a range in a name could stand for more than ther
 LINES_MAX = 500_000
 GREETING_LINES_MAX = 200
 NO_ANSWER = "gave no answer in time"
+_PADDED = re.compile(r" *\| *")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _CLOCK = re.compile(r"(?:([0-9]{1,6})-)?(?:([0-9]{1,6}):)?([0-9]{1,6}):([0-9]{1,2})")
 _PIECE = re.compile(r"([A-Za-z0-9_.-]*)(?:\[([0-9,-]{1,20000})\])?")
@@ -55,7 +56,7 @@ def table(text: str, header: str, program: str) -> list[str]:
     if not text.endswith("\n"):
         raise odd(program, lines[-1] if lines else "")
     for number_of_line, line in enumerate(lines[:GREETING_LINES_MAX]):
-        if line.strip() == header:
+        if _PADDED.sub("|", line.strip()) == header:
             return lines[number_of_line + 1 :]
     raise odd(program, lines[0] if lines else "")
 

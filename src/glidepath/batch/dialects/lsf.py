@@ -1,4 +1,4 @@
-"""LSF, 9.1 and 10.1: `bsub`, `bjobs`, `bacct`, `bkill`.
+"""LSF, 9.1.3 and 10.1: `bsub`, `bjobs`, `bacct`, `bkill`.
 
 `bjobs` is asked for columns of its own with a header, so that names are whole and nothing at all is no empty
 queue. Jobs that it has forgotten are read from `bacct`, which breaks its lines wherever they are long.
@@ -43,7 +43,10 @@ STATES: dict[str, SiteState] = {
     "EXIT": SiteState.FAILED,
 }
 # Somebody wanted it to go: no fault of the site.
-WANTED = ("term_owner", "term_admin", "term_force_owner", "term_force_admin", "term_preempt")
+WANTED = (
+    *("term_owner", "term_admin", "term_force_owner", "term_force_admin", "term_preempt"),
+    "term_bucket_kill",
+)
 REFUSALS = (
     *("no such queue", "cannot use the queue", "bad resource requirement", "user permission denied"),
     *("no such project", "not a member of", "is not defined", "unknown resource", "invalid option"),
@@ -67,9 +70,10 @@ _ELEMENT = re.compile(r".*(\[[0-9]{1,10}\])")
 _STATE = re.compile(r"[A-Z]{2,20}")
 _SPAN = re.compile(r"([0-9]{1,12}) second\(?s?\)?")
 _ENDED = re.compile(
-    r"Job <([^<>]{1,40})>(?:, Job Name <([^<>]{0,4000})>)?[^\n]{0,20000}?, Status <([A-Z]{2,20})>"
+    r"Job <([^<>]{1,40})>(?:, ?Job Name <([^<>]{0,4000})>)?[^\n]{0,20000}?, ?Status <([A-Z]{2,20})>"
 )
 _RULE = re.compile(r"^-{20,}\s*$", re.MULTILINE)
+# A blank at the end of a line is lost with the break.
 _WRAPPED = re.compile(r"\n {10,}")
 _WHY = re.compile(r"TERM_[A-Z_]{3,40}: [^\n]{0,200}")
 
