@@ -29,6 +29,11 @@ from glidepath.remote.trouble import last_line
 TRIES_MAX = 8
 # Doubled from try to try: a session that ended a moment ago is not free at once.
 PAUSE_S = 0.1
+# In less time no login node answers, and why the last try failed says more than that this one did.
+TRY_S_MIN = 1.0
+# Who waited longer than this for a greeting takes the connection for dead; a busy login node needs seconds
+# to start a shell.
+SILENT_S = 5.0
 # For a command that does nothing; a busy login node takes seconds to start a shell.
 TRIAL_S = 30.0
 _NO_SESSION = ("Session open refused by peer", "open failed", "no more sessions")
@@ -111,7 +116,7 @@ class SshRunner:
         for tried in range(TRIES_MAX):
             self._shared.ready(deadline)
             left_s = deadline - time.monotonic()
-            if left_s <= 0:
+            if left_s <= (TRY_S_MIN if tried else 0):
                 break
             mark = f"glidepath-{secrets.token_hex(8)}"
             line = across.line(words, given=given, path=self._settings.path, limit_s=left_s)
@@ -141,7 +146,7 @@ class SshRunner:
         host = self._settings.host
         said = end.err.decode("utf-8", "replace")
         if end.code is None:
-            if self._settings.login == "key":
+            if self._settings.login == "key" and limit_s > SILENT_S:
                 # It may be half open, and nobody knows for how long; a new one costs one login.
                 self._shared.retire()
             raise NotSent(f"`{host}` gave no answer within {limit_s:.0f} s; nothing was sent")
