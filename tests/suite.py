@@ -1,12 +1,13 @@
 """`make test`: lint, types and every group of tests, each within its budget of tests/budgets.toml.
 
 Three lanes at the same time: one of groups that mostly compute, two of groups that mostly wait for real
-servers. It prints what was run, how long it took and what was not run; under CI=true anything not run is a
-failure.
+servers and for whole programs. It prints what was run, how long it took and what was not run; under CI=true
+anything not run is a failure.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import resource
@@ -33,9 +34,6 @@ COMPUTING = {
     "sim": ["tests/sim"],
     "schedule": ["tests/schedule"],
     "placing": ["tests/placing"],
-    "remote": ["tests/remote"],
-    "batch": ["tests/batch", "tests/batch_backend"],
-    "whole": ["tests/whole"],
 }
 # The longest first, so that none of them is what both lanes wait for in the end.
 WAITING = {
@@ -44,9 +42,12 @@ WAITING = {
     "kube": ["tests/kube"],
     "grid": ["tests/grid"],
     "placed": ["tests/placed"],
-    "cloud": ["tests/cloud"],
     "calls": ["tests/calls"],
+    "whole": ["tests/whole"],
     "bed": ["tests/bed"],
+    "batch": ["tests/batch", "tests/batch_backend"],
+    "remote": ["tests/remote"],
+    "cloud": ["tests/cloud"],
     "condor": ["tests/condor"],
     "jobs-in-pods": ["tests/cluster_real"],
     "cluster": ["tests/cluster"],
@@ -168,19 +169,24 @@ def main() -> int:
     ]
     computing, waiting = deque(COMPUTING.items()), deque(WAITING.items())
 
-    def lane(groups: deque[tuple[str, list[str]]]) -> list[Ran]:
+    def lane(*queues: deque[tuple[str, list[str]]]) -> list[Ran]:
+        """One group after the other, of the first queue that has one left."""
         done = []
         for _ in range(len(COMPUTING) + len(WAITING)):
-            try:
-                group, paths = groups.popleft()
-            except IndexError:
+            for queue in queues:
+                with contextlib.suppress(IndexError):
+                    group, paths = queue.popleft()
+                    break
+            else:
                 break
             done.append(run(group, pytest(*paths), budgets[group]))
         return done
 
     with ThreadPoolExecutor(max_workers=1 + WAITING_LANES) as lanes:
-        for done in lanes.map(lane, (computing, *[waiting] * WAITING_LANES)):
-            rows += done
+        under_way = [lanes.submit(lane, computing, waiting)]
+        under_way += [lanes.submit(lane, waiting) for _ in range(WAITING_LANES)]
+        for done in under_way:
+            rows += done.result()
     return verdict(again_alone(rows))
 
 
