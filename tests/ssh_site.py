@@ -6,9 +6,12 @@ from __future__ import annotations
 import os
 import pty
 import select
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 LONG_S = 60.0
@@ -39,6 +42,16 @@ cpus = 1
 memory = "1GiB"
 disk = "1GiB"
 """
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """One whose name leaves room for the path of a socket, which those of pytest do not."""
+    folder = Path(tempfile.mkdtemp(prefix="gp-ssh-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 def configure(folder: Path, **ssh: object) -> None:

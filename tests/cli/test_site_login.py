@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.ssh_site import LONG_S, at_a_terminal, configure, environ_of
+from tests.ssh_site import LONG_S, at_a_terminal, configure, environ_of, short_folder
 from tests.ssh_stand_in import StandIn, stand_in
 
 OPEN = {"name": "west", "host": "login.example", "login": "key", "open": True, "keep_s": 28800, "why": ""}
@@ -47,12 +47,13 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    found = World(tmp_path, stand_in(tmp_path / "bin"))
-    found.configure()
-    yield found
-    found.ssh.fault()
-    found.run("logout", "west")
+def world() -> Iterator[World]:
+    with short_folder() as folder:
+        found = World(folder, stand_in(folder / "bin"))
+        found.configure()
+        yield found
+        found.ssh.fault()
+        found.run("logout", "west")
 
 
 def test_a_login_is_told_step_by_step_and_leaves_the_connection_open(world: World) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ssh_site import short_folder
 from tests.ssh_stand_in import StandIn, stand_in
 
 from glidepath.remote import den
@@ -42,13 +43,14 @@ class Host:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    found = Host(tmp_path)
-    yield found
-    found.ssh.fault()
-    for runner in found.made:
-        if runner.connection().is_open:
-            runner.logout()
+def host() -> Iterator[Host]:
+    with short_folder() as folder:
+        found = Host(folder)
+        yield found
+        found.ssh.fault()
+        for runner in found.made:
+            if runner.connection().is_open:
+                runner.logout()
 
 
 def test_without_a_host_the_commands_run_on_this_machine(tmp_path: Path) -> None:
@@ -120,10 +122,10 @@ def test_words_that_no_command_can_have_are_refused(host: Host, argv: list[str])
         host.runner().run(argv, limit_s=LONG_S)
 
 
-def test_without_ssh_on_this_machine_nothing_is_sent(tmp_path: Path) -> None:
+def test_without_ssh_on_this_machine_nothing_is_sent(host: Host, tmp_path: Path) -> None:
     empty = {"PATH": str(tmp_path), "HOME": "/nowhere"}
     with pytest.raises(NotSent, match="install the client of OpenSSH"):
-        SshRunner(SshSettings(host="h"), environ=empty, folder=tmp_path).run(["true"], limit_s=LONG_S)
+        SshRunner(SshSettings(host="h"), environ=empty, folder=host.home).run(["true"], limit_s=LONG_S)
 
 
 def test_many_commands_from_many_threads_share_one_login(host: Host) -> None:

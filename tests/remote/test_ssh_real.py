@@ -16,7 +16,7 @@ from bed.parts.batch_root import SECOND_FACTOR
 from bed.parts.sshd import Login
 from tests.bed_pool import nothing_is_left
 from tests.bed_site import shared_site
-from tests.ssh_site import at_a_terminal, configure, environ_of
+from tests.ssh_site import at_a_terminal, configure, environ_of, short_folder
 
 from glidepath.remote.runner import OUT_BYTES_MAX, NotSent, Ran
 from glidepath.remote.settings import SshSettings
@@ -105,13 +105,14 @@ def _words(process: Path) -> list[str]:
 
 
 @pytest.fixture
-def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
+def node(request: pytest.FixtureRequest) -> Iterator[Node]:
     login = shared_site(request.config, Login)
     if not login.processes("sshd"):
         login.restart("sshd")
-    found = Node(login, tmp_path)
-    yield found
-    found.close()
+    with short_folder() as folder:
+        found = Node(login, folder)
+        yield found
+        found.close()
 
 
 @pytest.fixture
@@ -313,9 +314,9 @@ def test_without_its_second_factor_glidepath_is_refused_and_says_what_the_site_n
         node.runner("factor").run(["true"], limit_s=LONG_S)
 
 
-def test_a_person_types_the_second_factor_once_in_the_terminal(node: Node, tmp_path: Path) -> None:
-    configure(tmp_path, **node.settings("factor", login="person"))
-    environ = environ_of(tmp_path, {"PATH": os.environ["PATH"]})
+def test_a_person_types_the_second_factor_once_in_the_terminal(node: Node) -> None:
+    configure(node.folder, **node.settings("factor", login="person"))
+    environ = environ_of(node.folder, {"PATH": os.environ["PATH"]})
     try:
         code, seen = at_a_terminal(
             ["login", "west"], environ, asked="assword:", answers=["000000", SECOND_FACTOR]
