@@ -64,8 +64,14 @@ class Explain(Reader):
         return scene_of(session.latest(), self.caller.wall())
 
     def job(self, session: Session, job: Job) -> Answer:
+        from glidepath.cli.placedview import explained, placed_item
         from glidepath.cli.view import scene_of, sources_of
 
+        placed = session.placed.find(job.id)
+        if placed is not None:
+            said = explained(session, placed)
+            told = {**placed_item(placed, session), "explained": list(said)}
+            return Answer("Explanation", (told,), lines=said)
         entry = session.journal.latest()
         scene = None if entry is None else scene_of(entry, self.caller.wall())
         from glidepath.config import partitions_of

@@ -270,12 +270,16 @@ def from_file(path: str, given: dict[str, Any], options: Options) -> dict[str, A
         name = key.replace("-", "_")
         if name not in known:
             raise _wrong(path, key, f"unknown key{did_you_mean(name, known)}")
+        # What the command line overrides must be sound all the same: the file is used again without it.
         if name == "command":
-            found["command"] = given["command"] or _command(path, value)
+            read_command = _command(path, value)
+            found["command"] = given["command"] or read_command
         elif name == "files":
-            found["files"] = tuple(_file(path, each) for each in value) if isinstance(value, list) else ()
-        elif given[name] == options[name].get("default", False if "action" in options[name] else None):
-            found[name] = _value(path, key, value, options[name])
+            found["files"] = tuple(_file(path, each) for each in _listed(value))
+        else:
+            said = _value(path, key, value, options[name])
+            if given[name] == options[name].get("default", False if "action" in options[name] else None):
+                found[name] = said
     return found
 
 
