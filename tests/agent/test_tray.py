@@ -178,6 +178,18 @@ def test_nothing_is_given_to_a_site_that_is_closed_or_cannot_be_seen(unseen: boo
     assert [each.step for each in tray.requests] == ["asked"]
 
 
+def test_the_listing_says_what_was_handed_out_refused_and_declared() -> None:
+    tray, _ = call(tray_with(spec()), agent="glidepath agent 1", room=7)
+    more = {"agent": "glidepath agent 1", "downtimes": [Downtime(in_s=60, for_s=60, why="switches")]}
+    tray, _ = call(tray, answers=[answer(outcome="refused", why="no such account")], **more)
+    tray, _ = asked(tray, renamed(spec(), "p2"), "d")
+    assert listing_of(tray, NOW, lapse_s=300).notes == (
+        "its admin declared a downtime: switches",
+        "1 of its pilots wait for the next call of glidepath agent 1",
+        "1 pilots were handed to glidepath agent 1, 1 were refused, the last: no such account",
+    )
+
+
 def test_an_order_does_not_say_for_whom() -> None:
     secret = replace(spec(), owner=Owner("mallory-of-physics"))
     _, orders = call(tray_with(secret))

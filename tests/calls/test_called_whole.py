@@ -69,6 +69,8 @@ def test_jobs_of_one_pool_run_at_sites_that_call_and_none_is_served_twice(land: 
         over(land)
         # Four jobs of one core and pilots of one core: four, at whichever site, and not four at each.
         assert tray(land, "east").given + tray(land, "west").given <= 4
+        told = [land.run(*words) for words in (("site", "status"), ("explain", "east"), ("explain", "west"))]
+        assert all("pilots were handed to glidepath agent" in text for text in told), told
         gone(land, "east", "west")
         ended(run)
     finally:
@@ -132,6 +134,33 @@ def test_a_server_that_is_started_again_gives_nothing_twice(land: Land) -> None:
         again = land.up()
         over(land)
         assert tray(land, "east").given + tray(land, "west").given == 2
+        gone(land, "east", "west")
+        ended(again)
+        again.close()
+    finally:
+        run.close()
+
+
+def test_a_store_that_is_lost_starts_nothing_twice_and_its_pilots_are_found_again(land: Land) -> None:
+    run = land.up()
+    try:
+        both_call(land)
+        land.submit("sleep", "60", count=2)
+        until(lambda: len(land.started("east") | land.started("west")) == 2, "both pilots are there")
+        before = land.started("east") | land.started("west")
+        run.signal(signal.SIGKILL)
+        run.wait_end()
+        for path in land.home.glob("glidepath.db*"):
+            path.unlink()
+        again = land.up()
+        # The tokens are gone with the store: agents are refused, start nothing and let run what runs.
+        land.agents["east"].wait_for("the server refuses the token (HTTP 401)")
+        assert land.started("east") | land.started("west") == before
+        for name in ("east", "west"):
+            land.token(name)
+        until(lambda: all(tray(land, name).calls > 1 for name in ("east", "west")), "both call again")
+        listed = {p for name in ("east", "west") for p in tray(land, name).listed()}
+        assert listed <= before, "what was asked for before the loss is known, and nothing else is there"
         gone(land, "east", "west")
         ended(again)
         again.close()

@@ -373,8 +373,24 @@ def listing_of(tray: Tray, now: Instant, *, lapse_s: int) -> SiteListing:
         if name not in here and request.step is not Step.TAKEN
     ]
     pilots.sort(key=lambda pilot: pilot.name)
-    notes = (f"downtime in {each.in_s} s: {each.why}" for each in report.downtimes)
-    return SiteListing(tuple(pilots), age_s=max(0, now - heard_at), notes=tuple(notes))
+    return SiteListing(tuple(pilots), age_s=max(0, now - heard_at), notes=notes_of(tray, report))
+
+
+def notes_of(tray: Tray, report: Report) -> tuple[str, ...]:
+    """What the site was given and refused, and what it says of itself. Without ages: the journal keeps these
+    in every cycle in which they change."""
+    notes = [f"its admin declared a downtime: {each.why or 'no reason given'}" for each in report.downtimes]
+    waiting = sum(1 for request in tray.requests if request.step is Step.ASKED)
+    if waiting:
+        notes.append(f"{waiting} of its pilots wait for the next call of {report.agent or 'its agent'}")
+    if tray.given:
+        told = (
+            f"{tray.given} pilots were handed to {report.agent or 'its agent'}, {tray.refused} were refused"
+        )
+        notes.append(told + (f", the last: {tray.last_refusal}" if tray.last_refusal else ""))
+    if report.room is not None:
+        notes.append(f"its own limits leave room for {report.room} more")
+    return tuple(notes)
 
 
 def _unreported(request: Request, now: Instant) -> SitePilot:

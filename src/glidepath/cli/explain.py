@@ -97,7 +97,7 @@ class Explain(Reader):
 
 def site_answer(scene: Scene, thing: str) -> Answer:
     """The last decisions about a site and its offers, each with its numbers."""
-    from glidepath.cli.view import action_text, decision_item, sources_of
+    from glidepath.cli.view import action_text, decision_item, site_notes, sources_of
 
     about = [f"site:{thing}", f"offer:{thing}"]
     about += [f"offer:{key}" for key, offer in scene.entry.rules.offers().items() if offer.site == thing]
@@ -110,8 +110,10 @@ def site_answer(scene: Scene, thing: str) -> Answer:
         if health.about == thing or health.about.startswith(f"{thing}/"):
             last = f", last failure: {health.why}" if health.why else ""
             lines.append(f"  {health.about}: {health.joined} joined, {health.failed} failed{last}")
+    site = thing.partition("/")[0]
+    lines += [f"  {note}" for note in site_notes(scene, site) if thing == site]
     items = tuple({"name": decision.about, **decision_item(decision)} for decision in found)
-    sources = sources_of(scene, site=thing.partition("/")[0])
+    sources = sources_of(scene, site=site)
     return Answer("Explanation", items, sources=sources, lines=tuple(lines))
 
 
