@@ -15,10 +15,10 @@ from glidepath.cli.where import where
 from glidepath.core.text import one_line
 
 if TYPE_CHECKING:
-    from glidepath.config import Problem, Settings
+    from glidepath.config import Problem, Settings, pyglidein
 
 # Whose configurations can be read, and how large a file of theirs may be.
-IMPORTED = ("prp",)
+IMPORTED = ("prp", "pyglidein")
 FILE_BYTES_MAX = 1 << 20
 FILE: Options = {
     "file": {
@@ -117,19 +117,32 @@ class Import(Verb):
     """
 
     options: ClassVar[Options] = {
-        "from": {"args": ("from",), "metavar": "FROM", "help": "whose configuration it is: `prp`"},
+        "from": {
+            "args": ("from",),
+            "metavar": "FROM",
+            "help": "whose configuration it is: `prp` or `pyglidein`",
+        },
         "files": {"args": ("files",), "nargs": "+", "metavar": "FILE", "help": "its files, the first first"},
+        "secrets": {
+            "args": ("--secrets",),
+            "metavar": "FILE",
+            "help": "pyglidein's file of secrets; refused where others can read it, and never printed",
+        },
     }
 
     def run(self) -> int:
-        from glidepath.config.prp import PrpError, imported
+        from glidepath.config import prp, pyglidein
 
-        kind = self.given["from"]
+        kind, files = self.given["from"], self.given["files"]
         if kind not in IMPORTED:
             raise not_found("provisioner", kind, list(IMPORTED))
+        found: prp.Imported | pyglidein.Imported
         try:
-            found = imported([(name, _content(name)) for name in self.given["files"]])
-        except PrpError as error:
+            if kind == "prp":
+                found = prp.imported([(name, _content(name)) for name in files])
+            else:
+                found = _pyglidein(files, self.given["secrets"])
+        except (prp.PrpError, pyglidein.PyglideinError) as error:
             for line in str(error).splitlines():
                 self.caller.say(line)
             return Exit.USAGE
@@ -137,6 +150,25 @@ class Import(Verb):
         for note in found.notes:
             self.caller.say(f"note: {note}")
         return Exit.DONE
+
+
+def _pyglidein(files: list[str], secrets: str | None) -> pyglidein.Imported:
+    """One file, and that of its secrets, which is looked at and not repeated."""
+    from glidepath.config import pyglidein
+
+    if len(files) != 1:
+        raise Stop("a client of pyglidein has one file", code=Exit.USAGE, hint="name its `cluster.config`")
+    if secrets is not None:
+        try:
+            mode = Path(secrets).stat().st_mode
+        except OSError as error:
+            raise Stop(f"{one_line(secrets)}: {error.strerror}", code=Exit.USAGE) from None
+        if mode & 0o077:
+            hint = f"chmod 600 {one_line(secrets)}, and get new secrets"
+            raise Stop(f"`{one_line(secrets)}` can be read by others; nothing was imported", hint=hint)
+        _content(secrets)
+    path = Path(files[0]).expanduser().absolute()
+    return pyglidein.imported(str(path), _content(files[0]))
 
 
 def _content(name: str) -> str:
