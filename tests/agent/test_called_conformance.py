@@ -24,7 +24,7 @@ from glidepath.called.tray import Terms
 from glidepath.called.words import Orders, Report
 from glidepath.conformance import BackendConformance
 from glidepath.core.provision.offer import Limits
-from glidepath.core.provision.pilot import PilotSpec
+from glidepath.core.provision.pilot import PilotSpec, SiteState
 from glidepath.core.quantity import Instant, SiteName
 from glidepath.ports import Backend, Place
 from glidepath.store.engine import open_store
@@ -95,6 +95,13 @@ class TestCalledBackend(BackendConformance):
         # Nobody serves this pool: the pilots run and try to join, which is all that is asked of them here.
         join = (("GLIDEPATH_POOL_SOCKET", str(self.home / "pool.sock")),)
         return replace(super().spec(backend, name), join=join)
+
+    def submitted(self, backend: Backend, name: str) -> PilotSpec:
+        """Until the agent has told of it: what the tray lists before may start while it is being withdrawn,
+        and is then left alone, as the next listing says."""
+        spec = super().submitted(backend, name)
+        self.until(f"`{name}` is reported", lambda: self.listed(backend)[name].state is not SiteState.PENDING)
+        return spec
 
     @contextmanager
     def break_listing(self, backend: Backend) -> Iterator[None]:
