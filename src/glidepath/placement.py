@@ -9,19 +9,19 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from glidepath.calls import ThreadCalls
 from glidepath.clock import Moment, SteadyClock
 from glidepath.cluster import kind_of
-from glidepath.config import ClusterSettings, Settings, book_of, partition_rules
+from glidepath.config import ClusterSettings, Settings, book_of, cluster_own, partition_rules
 from glidepath.core.cycle import Did, Failed, Outcome, Plan, Refused
 from glidepath.core.place.acts import Launch, PlaceAction
 from glidepath.core.place.rank import ClusterName
 from glidepath.core.place.record import Phase
 from glidepath.core.place.turn import PlaceMemory, Rules, Snapshot, Word
-from glidepath.core.quantity import NodeName
+from glidepath.core.quantity import NodeName, Resources
 from glidepath.core.schedule.cluster import ProjectName, Window
 from glidepath.journal.journal import Journal
 from glidepath.journal.placing import PlacingJournal
@@ -88,13 +88,23 @@ def cluster_rules(name: str, settings: Settings, clock: SteadyClock) -> Rules:
             )
             for number, window in enumerate(cluster.windows)
         ),
+        overheads=overheads_of(cluster_own(cluster)),
         stale_s_max=cluster.stale_after,
         cycle_s_min=cluster.cycle_min,
         cycle_s_max=cluster.cycle_max,
     )
 
 
+def overheads_of(own: Mapping[str, object]) -> tuple[tuple[str, Resources], ...]:
+    """What each way to run containers takes beside a rank, where the kind of cluster has such ways."""
+    ways = own.get("runtimes")
+    rows = ways.items() if isinstance(ways, Mapping) else ()
+    return tuple((name, Resources(way["cpus"], way["memory"])) for name, way in sorted(rows))
+
+
 def cluster_door(name: str, cluster: ClusterSettings, place: Place) -> Cluster:
+    if cluster.kind != "local":
+        return kind_of(cluster.kind)(ClusterName(name), cluster_own(cluster), place)
     here = machine(place.home)
     amounts = {
         "cpu_milli": cluster.cpus or here["cpus"] * 1000,

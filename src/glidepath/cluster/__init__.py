@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from glidepath.ports import ClusterKind
 
-KINDS = {"local": "glidepath.cluster.local:door"}
+KINDS = {
+    "local": "glidepath.cluster.local:door",
+    "kubernetes": "glidepath.cluster.kubernetes.kind:cluster",
+}
 
 
 def kind_of(name: str) -> ClusterKind:

@@ -13,6 +13,7 @@ from glidepath.config.settings import Settings
 from glidepath.config.shown import show
 from glidepath.config.values import (
     book_of,
+    cluster_own,
     kind_settings,
     partition_rules,
     partitions_of,
@@ -32,6 +33,7 @@ __all__ = [
     "Settings",
     "Watcher",
     "book_of",
+    "cluster_own",
     "default_settings",
     "kind_settings",
     "load",

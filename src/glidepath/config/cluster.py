@@ -5,13 +5,28 @@ Every field says its meaning and why its default is what it is: the reference pa
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
 from glidepath.config.fields import Count, Cpus, Duration, Name, Positive, Size, Span, Text, Word
 from glidepath.config.site import AmountSettings
-from glidepath.config.tables import DAY_S, HOUR_S, MINUTE_S, Table
+from glidepath.config.tables import DAY_S, HOUR_S, MINUTE_S, OwnTable, Table, with_own
+
+# Kinds with a table of their own, which is named like them: what makes a door and knows its keys.
+OWN_KINDS = {"kubernetes": "glidepath.cluster.kubernetes.kind:cluster"}
+
+
+class ClusterKinds:
+    """Kinds of clusters as a catalog of plug-ins; each is imported when it is asked for."""
+
+    def names(self, group: str) -> tuple[str, ...]:
+        return tuple(sorted(OWN_KINDS))
+
+    def load(self, group: str, name: str) -> object:
+        module, _, maker = OWN_KINDS[name].partition(":")
+        return getattr(import_module(module), maker)
 
 
 class ClusterWindowSettings(Table):
@@ -31,7 +46,9 @@ class ClusterWindowSettings(Table):
 class ClusterSettings(Table):
     """One cluster that glidepath places jobs on, and how its queues are run."""
 
-    kind: Literal["local"] = Field(description="`local` is this machine.")
+    kind: Literal["local", "kubernetes"] = Field(
+        description="`local` is this machine, `kubernetes` a namespace of a cluster of Kubernetes."
+    )
     cpus: Cpus = Field(default=0, description="For `local`: CPUs that jobs may have. Zero: all of them.")
     memory: Size = Field(
         default=0, description="For `local`: memory that jobs may have. Zero: four fifths of the machine."
@@ -72,6 +89,15 @@ class ClusterSettings(Table):
     windows: Annotated[tuple[ClusterWindowSettings, ...], Field(strict=False)] = Field(
         default=(), description="When nodes are closed, or kept for projects. By default never."
     )
+    own: OwnTable = Field(
+        default_factory=dict,
+        description="The sub-table named like `kind`: keys that only this kind of cluster knows.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_apart(cls, raw: object) -> object:
+        return with_own(raw, cls.model_fields)
 
 
 class PartitionSettings(Table):

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from glidepath.config import checks
+from glidepath.config.cluster import OWN_KINDS, ClusterKinds
 from glidepath.config.files import Source, sources_of
 from glidepath.config.problems import PROBLEMS_MAX, ConfigError, Loc, Problem, did_you_mean, shown_key
 from glidepath.config.settings import CycleSettings, PolicySettings, Settings, named_by_collector
@@ -146,6 +147,9 @@ def _findings(tables: dict[str, Any], catalog: Catalog, *, whole: bool) -> Itera
             if whole:
                 yield from checks.check_pool_names(("sites", name, "pools"), raw.get("pools", []), pools)
                 yield from checks.check_pool_limits(("sites", name), raw, pools)
+    for name, raw in tables.get("clusters", {}).items():
+        if isinstance(raw, dict) and raw.get("kind") in OWN_KINDS:
+            yield from checks.check_kind(("clusters", name), raw, "glidepath.clusters", ClusterKinds())
     if whole:
         yield from _missing(tables)
 

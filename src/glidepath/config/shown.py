@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from glidepath.config.cluster import ClusterSettings
 from glidepath.config.fields import Unit, exact_duration
 from glidepath.config.settings import PolicySettings, PoolSettings, Settings
 from glidepath.config.site import SiteSettings
@@ -120,6 +121,6 @@ def _inner_blocks(table: Table, path: str) -> Iterable[list[str]]:
                 yield from _blocks(each, f"{here}.{_key(key)}")
         elif name == "windows":
             yield from ([f"[[{here}]]", *_own_lines(each)] for each in value)
-    if isinstance(table, (SiteSettings, PoolSettings)) and table.own:
+    if isinstance(table, (SiteSettings, PoolSettings, ClusterSettings)) and table.own:
         lines = [f"{_key(key)} = {written(each)}" for key, each in table.own.items()]
         yield [f"[{path}.{_key(table.kind)}]", *lines]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 
 from glidepath.config.checks import amount_of, own_values
-from glidepath.config.cluster import ClusterSettings, PartitionSettings
+from glidepath.config.cluster import OWN_KINDS, ClusterKinds, ClusterSettings, PartitionSettings
 from glidepath.config.settings import PoolSettings, Settings
 from glidepath.config.site import OfferSettings, SiteSettings
 from glidepath.config.tables import LimitSettings
@@ -127,6 +127,13 @@ def book_of(cluster: ClusterSettings) -> Book:
         user_jobs_max=cluster.user_jobs_max,
         notice_s=cluster.notice,
     )
+
+
+def cluster_own(cluster: ClusterSettings) -> Mapping[str, object]:
+    """The kind's own keys as it validated them, with its defaults; none where the kind has none."""
+    if cluster.kind not in OWN_KINDS:
+        return {}
+    return own_values(ClusterKinds().load("", cluster.kind), cluster.own)
 
 
 def kind_settings(

@@ -148,6 +148,11 @@ class Reflector(Generic[Item]):
                 raise OSError(self._trouble)
             return len(self._items)
 
+    @property
+    def events(self) -> int:
+        """How much it was told so far: whoever waits for a change compares two of these."""
+        return self._counts.events + self._counts.lists
+
     def seen(self, item: Item) -> None:
         """Takes in the answer to a change of our own, so that it shows at once."""
         with self._lock:

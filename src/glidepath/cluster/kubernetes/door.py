@@ -87,6 +87,7 @@ class KubernetesCluster:
         self._access = access or (lambda: access_of(settings))
         self._lock = threading.Lock()
         self._known: _Opened | None = None
+        self._told: tuple[int, int, int] = (0, 0, 0)
 
     # Reading.
 
@@ -124,6 +125,16 @@ class KubernetesCluster:
         members, age_s = opened.objects.members(opened.steward.given_up)
         clock, kept = Clock(now, self._wall()), opened.steward.logs.kept()
         return SetListing(tuple(seen(each, clock, kept) for each in members), int(age_s))
+
+    def changed(self) -> bool:
+        """A rank whose log was fetched has changed, too: it may be told to be over now."""
+        known = self._known
+        if known is None:
+            return False
+        kept = sum(known.steward.logs.kept().values())
+        now = (known.objects.pods.events, known.objects.anchors.events, kept)
+        before, self._told = self._told, now
+        return now != before
 
     def _notes(self) -> tuple[str, ...]:
         known = self._known
