@@ -1,4 +1,4 @@
-"""A cluster of Kubernetes in a configuration file: its own table is checked, shown again, and makes a door."""
+"""A cluster of Kubernetes in a configuration file: its table is checked, shown again, and makes a door."""
 
 from __future__ import annotations
 
