@@ -42,6 +42,7 @@ def test_a_job_is_described_on_standard_input() -> None:
         "accounting_group = group.hep",
         f"executable = {FOLDER}/job.sh",
         "transfer_executable = true",
+        f"initialdir = {FOLDER}",
         f"output = {FOLDER}/job.out",
         f"error = {FOLDER}/job.out",
         "should_transfer_files = YES",

@@ -262,6 +262,18 @@ def test_htcondor_withdraws_what_has_not_begun_and_nothing_else(there: Place) ->
 
 
 @pytest.mark.parametrize("there", ["htcondor"], indirect=True)
+def test_htcondor_takes_files_along_and_brings_back_what_a_job_wrote(there: Place) -> None:
+    home = there.site.home("ann")
+    taken, back = home / "taken", home / "last-words"
+    taken.write_text("from here\n", encoding="utf-8")
+    taken.chmod(0o644)
+    there.submit("gp-real-11.mark", "cat taken > last-words; echo seen", files=(str(taken),))
+    until(lambda: "gp-real-11.mark" not in there.queued(), there.queued)
+    assert back.read_text(encoding="utf-8") == "from here\n"
+    assert (home / "gp-real-11.mark.out").read_text(encoding="utf-8") == "seen\n"
+
+
+@pytest.mark.parametrize("there", ["htcondor"], indirect=True)
 def test_htcondor_ends_a_job_at_its_limit_and_says_why(there: Place) -> None:
     number = there.submit("gp-real-9.mark", "sleep 600", walltime_s=1)
     until(lambda: number in there.past(number), there.queued)

@@ -174,7 +174,8 @@ def _entries(job: BatchJob) -> list[str]:
     ends = [line.partition("=")[2].strip() for line in job.options if _name(line) == "periodic_remove"]
     entries += theirs
     entries += [f"executable = {job.script}", "transfer_executable = true"]
-    entries += [f"output = {job.output}", f"error = {job.output}"]
+    # What it leaves beside itself comes back to its own folder.
+    entries += [f"initialdir = {job.folder}", f"output = {job.output}", f"error = {job.output}"]
     entries += ["should_transfer_files = YES", "when_to_transfer_output = ON_EXIT"]
     entries += [f"transfer_input_files = {','.join(job.files)}"] if job.files else []
     entries += [f"request_cpus = {job.cpus}"]
