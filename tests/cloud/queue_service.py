@@ -29,7 +29,7 @@ bye() { echo "{\\"ok\\": true, \\"why\\": \\"$2 was told to leave\\", \\"jobs\\"
 trap 'bye pilot "$1"' USR1 TERM
 sleep 600 & wait
 """
-STOP_S = 15.0
+STOP_S = 40.0  # as the grace of a container before it is killed
 POLL_S = 0.05
 OVER = frozenset({"finished", "error", "canceled"})
 

@@ -50,7 +50,7 @@ cpus = 2
 memory = "2GiB"
 disk = "2GiB"
 lifetime = "1h"
-idle = "6s"
+idle = "{idle}"
 limits = {{ live_max = 3 }}
 
 [sites.cloud.offers.box.condor]
@@ -118,7 +118,7 @@ class CloudGrid(Grid):
     service: Service
     way = "rest"
 
-    def configure(self, *pools: Pool, **more: Any) -> None:
+    def configure(self, *pools: Pool, idle: str = "6s", **more: Any) -> None:
         token, key = self.home / "0.token", self.home / "key"
         token.write_text(self.pool.token("glidepath-bed@bed.example", RIGHTS) + "\n")
         key.write_text(KEY)
@@ -127,7 +127,12 @@ class CloudGrid(Grid):
         named = {"name": "bed", "address": self.pool.address, "tree": self.pool.host_tree(), "token": token}
         lcli = ", ".join(f'"{word}"' for word in (plain_python(), "-I", LCLI, "job"))
         way = (REST if self.way == "rest" else COMMAND).format(url=self.service.url, lcli=lcli)
-        text = HEAD + POOL.format(**named, deadline="8s") + SITE.format(way=self.way, key=key) + way
+        # A container that is stopped is left alone for a while, and its pilot is to be gone by then: a slot
+        # of one that was killed would be in the pool for the next test, and take its jobs into nowhere.
+        pool = POOL.replace("[pools.{name}.condor]", '[pools.{name}.condor]\ngrace = "2s"')
+        text = (
+            HEAD + pool.format(**named, deadline="8s") + SITE.format(way=self.way, key=key, idle=idle) + way
+        )
         self.config.write_text(text)
 
     def jobs(self) -> list[Job]:
@@ -211,6 +216,7 @@ def test_a_death_around_asking_for_pilots_leaves_exactly_those_that_are_needed(
     by_command: CloudGrid, when: str
 ) -> None:
     grid = by_command
+    grid.configure(grid.pool, idle="2m")  # Nobody asks for others when the second life is over.
     work = grid.submit("sleep 300", "request_memory = 300", "request_cpus = 2", count=2)
     code, said = life(grid, "--when", when, "--effect", "submit")
     assert code == -9, said
