@@ -119,7 +119,7 @@ FIELDS = (
     "nodes_form",
     "python",
 )
-PER_KIND = 10_000
+PER_KIND = 1_000
 
 
 def hostile(chance: random.Random) -> str:
@@ -128,7 +128,7 @@ def hostile(chance: random.Random) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_value_becomes_an_option_a_line_or_a_file(kind: str, tmp_path: Path) -> None:
-    """10,000 of them: each is refused, or is one word where it was meant to be one."""
+    """Through the settings as well, as a file would bring them: each is refused, or is one word where it was meant to be one."""
     chance = random.Random(7)
     plain = made_of(kind, replace(spec_of(kind), mates=(), mates_secrets=()), nodes=1)
     taken = 0
@@ -149,7 +149,7 @@ def test_no_value_becomes_an_option_a_line_or_a_file(kind: str, tmp_path: Path) 
             continue
         taken += 1
         check(found, plain, setup=name == "setup")
-    assert taken > 100
+    assert taken > 10
 
 
 def check(found: Made, plain: Made, *, setup: bool) -> None:

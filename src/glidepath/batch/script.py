@@ -291,6 +291,7 @@ _LONE = """\
 #!{interpreter}
 # A pilot of glidepath: {name}
 umask 077
+PATH=${{PATH:-/usr/local/bin:/usr/bin:/bin}}; export PATH
 here=$PWD
 {setup}cd "$here" || exit 1
 work=$here/{name}
@@ -340,9 +341,11 @@ printf '%s\\n' "$host" >"$top/nodes/.$name" && mv "$top/nodes/.$name" "$top/node
 _ONCE_A_NODE = """\
 mkdir "host.$host" 2>/dev/null || exit 0
 """
-# Where jobs work is a folder of the node: HTCondor's own files have no place on a shared file system.
+# Where jobs work is a folder of the node: HTCondor's own files have no place on a shared file system. Some
+# batch systems give jobs no PATH, and without one Python does not know where it is itself.
 _NODE = """\
 umask 077
+PATH=${{PATH:-/usr/local/bin:/usr/bin:/bin}}; export PATH
 {setup}cd {folder} || exit 1
 top={top}
 host=${{SLURMD_NODENAME:-$(hostname)}}
