@@ -128,7 +128,7 @@ def hostile(chance: random.Random) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_value_becomes_an_option_a_line_or_a_file(kind: str, tmp_path: Path) -> None:
-    """Through the settings as well, as a file would bring them: each is refused, or is one word where it was meant to be one."""
+    """Through the settings, as a file would bring them: each is refused, or stays in its own place."""
     chance = random.Random(7)
     plain = made_of(kind, replace(spec_of(kind), mates=(), mates_secrets=()), nodes=1)
     taken = 0
