@@ -30,9 +30,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 ACCOUNTING: dict[str, str] = {
     "slurm": "sacct",
-    "pbs": "tracejob",
+    "pbs": "qstat",
     "sge": "qacct",
-    "lsf": "bhist",
+    "lsf": "bacct",
     "htcondor": "condor_history",
 }
 NEEDED = ("tar", "awk", "xargs", "grep", "mktemp")
