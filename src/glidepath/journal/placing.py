@@ -7,6 +7,7 @@ the plan that says so is kept. So a crash at any point leaves a store from which
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -50,6 +51,10 @@ MOVE_TOLD_S = 60
 CYCLES_KEPT = 5000
 PRUNE_EVERY = 200
 NODES_SHOWN = 4
+# Rows that changed are known by their events; now and then all are read, whatever was missed.
+WHOLE_READ_S = 30.0
+# So many events may be under way at once on a server.
+EVENTS_LATE_MAX = 500
 
 STATE_OF = {Then.DONE: JobState.DONE, Then.FAILED: JobState.FAILED, Then.CANCELLED: JobState.CANCELLED}
 
@@ -80,6 +85,8 @@ class PlacingJournal:
 
     def __post_init__(self) -> None:
         self._seen: dict[int, tuple[Any, PlacedJob]] = {}
+        self._event = 0  # the newest that was taken in
+        self._whole_at: float | None = None  # when all rows were read
         self._told: dict[JobName, Promise] = {}
         self._first: dict[JobName, Instant] = {}  # the start that the owner was told last
         self._lore_at: Instant | None = None
@@ -95,21 +102,43 @@ class PlacingJournal:
         return tuple(found for found, _ in self._live())
 
     def _live(self) -> list[tuple[Record, Promise | None]]:
-        query = (
-            joined()
-            .where(placed.c.phase != Phase.OVER.value, jobs.c.partition.in_(self.partitions))
-            .order_by(jobs.c.id)
-        )
+        """Rows that changed since the last time; whatever changes one leaves an event.
+
+        Each update names the phase that it expects, so that a row read too late does no harm.
+        """
+        at = time.monotonic()
+        whole = self._whole_at is None or at - self._whole_at >= WHOLE_READ_S
+        query = joined().where(jobs.c.partition.in_(self.partitions)).order_by(jobs.c.id)
         with self.store.read() as conn:
-            rows = conn.execute(query).all()
-        kept, self._seen = self._seen, {}
+            newest = int(conn.execute(select(func.max(events.c.id))).scalar() or 0)
+            if whole:
+                rows = conn.execute(query.where(placed.c.phase != Phase.OVER.value)).all()
+            else:
+                # On a server a smaller number may be committed later.
+                since = self._event - (0 if self.store.path is not None else EVENTS_LATE_MAX)
+                touched = select(events.c.job).where(events.c.id > since).distinct()
+                rows = conn.execute(query.where(jobs.c.id.in_(touched))).all() if newest > since else []
+        self._take_in(rows, whole=whole)
+        self._event, self._whole_at = newest, at if whole else self._whole_at
+        return [(one.record, one.promise) for _, one in self._seen.values()]
+
+    def _take_in(self, rows: Iterable[Any], *, whole: bool) -> None:
+        kept = dict(self._seen)
+        found: dict[int, tuple[Any, PlacedJob]] = {} if whole else kept
+        last = max(kept, default=0)
         for row in rows:
             # The same value for the same row: what did not change is not worked out again, here or later.
             had, one = kept.get(row.id, (None, None))
+            if row.phase == Phase.OVER.value:
+                found.pop(row.id, None)
+                continue
             if one is None or had != row:
                 one = placed_of(row, one.spec if one is not None else None)
-            self._seen[row.id] = (row, one)
-        return [(one.record, one.promise) for _, one in self._seen.values()]
+            in_order = whole or row.id in found or row.id > last
+            found[row.id] = (row, one)
+            if not in_order:
+                found = dict(sorted(found.items()))
+        self._seen = found
 
     def known(self, numbers: Iterable[int]) -> frozenset[int]:
         with self.store.read() as conn:
@@ -118,6 +147,7 @@ class PlacingJournal:
 
     def memory(self) -> tuple[Memory, Moment | None]:
         """What the last turn left, and when that was."""
+        self._whole_at = None
         live = self._live()
         promises = tuple(promise for _, promise in live if promise is not None)
         self._told = {promise.job: promise for promise in promises}
@@ -271,8 +301,6 @@ def _promise_words(one: Promise, had: Instant | None) -> tuple[str, str]:
 
 def _clock(at: Instant) -> str:
     """Instants are close to wall time; a `Moment` of the reader has the exact one."""
-    import time
-
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
