@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from bench import (
+    agents,
     batch_cycle,
     condor_demand,
     condor_reaction,
@@ -33,6 +34,7 @@ def main() -> int:
         ("journal", journal),
         ("startup", startup),
         ("embedded", embedded),
+        ("agents", agents),
         ("storms", storms),
         ("trace", trace),
         ("rerun", rerun),
