@@ -109,6 +109,7 @@ def test_what_it_has_no_word_for_is_refused() -> None:
             Refused,
         ),
         (said("", "\nERROR: Executable file /nope does not exist\n", 1), Refused),
+        (said("", "\nERROR: No such directory: /nowhere\n", 1), Refused),
         (said("", "\nERROR: Can't find address of local schedd\n", 1), Failed),
         (said("", "\nERROR: Failed to connect to local queue manager\nSECMAN:2007\n", 1), Failed),
         (said("", "\nERROR: Failed to commit job submission into the queue.\n", 1), Unsure),

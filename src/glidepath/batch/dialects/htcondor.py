@@ -47,7 +47,15 @@ STATES: dict[str, SiteState] = {
 WORDS = ("", "idle", "running", "removed", "completed", "held", "transferring output", "suspended")
 BY_HAND = "condor_rm"
 REFUSALS = (
-    *("failed to parse", "does not exist", "no such file", "is not a valid", "invalid", "unknown"),
+    *(
+        "failed to parse",
+        "does not exist",
+        "no such file",
+        "no such directory",
+        "is not a valid",
+        "invalid",
+        "unknown",
+    ),
     *("permission denied", "not authorized", "cannot be used", "can't open", "must be specified"),
 )
 DOUBTS = (
