@@ -19,7 +19,9 @@ import pytest
 from bed.parts.batch_root import USERS
 from bed.parts.batch_site import Site
 from bed.parts.condor import Pool
+from bed.parts.sshd import Login
 from tests.bed_pool import MEANT, condor_pool, needs, place
+from tests.bed_pool import pool as another_pool
 
 from glidepath.pilot import pilot_file
 
@@ -30,7 +32,71 @@ IDENTITY = "glidepath-site@bed.example"
 # Pools and pilots of tests listen on this machine only.
 LINES = ["NETWORK_INTERFACE = 127.0.0.1", "UPDATE_INTERVAL = 5"]
 
+# One machine with slots of its own, as a pool that is a site has them.
+SLOTS = """
+DAEMON_LIST = $(DAEMON_LIST), STARTD
+NUM_CPUS = 4
+MEMORY = 6000
+use FEATURE : PartitionableSlot
+START = True
+USE_PROCD = False
+UPDATE_INTERVAL = 5
+"""
+CONDOR_TOOLS = ("condor_submit", "condor_q", "condor_rm", "condor_history", "condor_status", "condor_version")
+TOOL = """#!/bin/sh
+export CONDOR_CONFIG={config} _CONDOR_SEC_TOKEN_DIRECTORY={tokens} _CONDOR_HISTORY={history}
+exec {tree}/bin/{tool} "$@"
+"""
+
 _SHARED = pytest.StashKey[dict[type[Site], Site]]()
+_CONDOR = pytest.StashKey["CondorSite"]()
+
+
+class CondorSite(Login):
+    """The login node of another pool of HTCondor, which has slots of its own; its user is `pilot`."""
+
+    pool: Pool
+
+
+def condor_site(config: pytest.Config) -> CondorSite:
+    """One for the whole session: the pool of jobs knows nothing of it."""
+    if _CONDOR not in config.stash:
+        pool = another_pool("condor@site")
+        pool.up(tied=True, extra_config=SLOTS)
+        MEANT.add(pool.folder)
+        config.add_cleanup(pool.down)
+        made = CondorSite("sshd@condor", place=place())
+        made.pool = pool
+        needs(made.part)
+        _furnish_tools(pool)
+        made.up(tied=True, shown=[pool.folder, pool.host_tree()])
+        MEANT.add(made.folder)
+        config.add_cleanup(made.down)
+        config.stash[_CONDOR] = made
+    return config.stash[_CONDOR]
+
+
+def site_of(config: pytest.Config, kind: type[Site]) -> Site:
+    """The session's site of this kind."""
+    return condor_site(config) if kind is CondorSite else shared_site(config, kind)
+
+
+def _furnish_tools(pool: Pool) -> None:
+    config = pool.host_environment()["CONDOR_CONFIG"]
+    tokens = pool.home("pilot") / "tokens.d"
+    tokens.mkdir()
+    token = tokens / "pool"
+    token.write_text(pool.token("pilot@bed.example") + "\n")
+    token.chmod(0o600)
+    for path in (tokens, token):
+        os.chown(path, USERS["pilot"], USERS["pilot"])
+    folder = pool.folder / "tools"
+    folder.mkdir()
+    told = {"config": config, "tokens": tokens, "history": pool.folder / "spool/history"}
+    for tool in CONDOR_TOOLS:
+        path = folder / tool
+        path.write_text(TOOL.format(tool=tool, tree=pool.host_tree(), **told))
+        path.chmod(0o755)
 
 
 def site(kind: type[S], other: str) -> S:

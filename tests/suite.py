@@ -37,6 +37,7 @@ COMPUTING = {
 }
 # The longest first, so that none of them is what both lanes wait for in the end.
 WAITING = {
+    "sites": ["tests/sites"],
     "scenes": ["tests/scenes"],
     "pilot": ["tests/pilot"],
     "kube": ["tests/kube"],
