@@ -102,7 +102,8 @@ def test_a_limit_is_kept_while_glidepath_is_dead_and_told_afterwards(home: Path,
     over = becomes(home, job, "failed")
     assert "time limit" in over["why"]
     assert over["attempt"] == 1
-    assert 12 <= over["ran_s"] <= 60
+    # Each life of the scheduler tells instants to the second.
+    assert 11 <= over["ran_s"] <= 60
 
 
 def test_an_extension_is_granted_where_there_is_room_and_refused_where_not(home: Path, up: Up) -> None:
