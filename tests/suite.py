@@ -51,7 +51,7 @@ WAITING = {
     "cloud": ["tests/cloud"],
     "condor": ["tests/condor"],
     "jobs-in-pods": ["tests/cluster_real"],
-    "cluster": ["tests/cluster"],
+    "ranks": ["tests/ranks"],
 }
 WAITING_LANES = 2
 # Five times the budget: beyond that a hang is a hang, and the rest should still be run.

@@ -199,7 +199,7 @@ class ClusterConformance:
         self.started(cluster, ranks)
         self.runs(cluster, "1.1")
         assert isinstance(self.timed(cluster, lambda: cluster.start(ranks)), Done)
-        self.until("it has written", lambda: self.wrote(home, "1.1") != "")
+        self.until("it has written", lambda: self.has_written(home, "1.1", "once"))
         assert len(self.listed(cluster)["1.1"].ranks) == 1
         assert self.wrote(home, "1.1") == "once\n"
 

@@ -156,9 +156,12 @@ class Reflector(Generic[Item]):
     def seen(self, item: Item) -> None:
         """Takes in the answer to a change of our own, so that it shows at once."""
         with self._lock:
-            known = self._items.get(self._key(item))
+            name = self._key(item)
+            known, gone = self._items.get(name), self._gone.get(name)
+            if gone is not None and gone[0].metadata.uid == item.metadata.uid:
+                return  # The stream was quicker than the answer, and told of its end.
             if known is None or _newer(item, known):
-                self._items[self._key(item)] = item
+                self._items[name] = item
 
     def forget(self, name: str, uid: str = "") -> None:
         """It is known that this one goes or went: it is not told again."""
@@ -344,7 +347,10 @@ class Reflector(Generic[Item]):
             if event.kind == "DELETED":
                 self._went(name, item)
             elif item is not None:
-                self._items[name] = item
+                # What an answer of our own has shown already is not taken back by an older word.
+                known = self._items.get(name)
+                if known is None or _newer(item, known):
+                    self._items[name] = item
             elif odd is not None:
                 self._odd[name] = odd
 

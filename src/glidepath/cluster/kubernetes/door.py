@@ -156,13 +156,14 @@ class KubernetesCluster:
         objects = opened.objects
         if objects.anchors.count(wait_s=FIRST_LIST_S) >= self.settings.sets_max:
             return Failed(f"there are {self.settings.sets_max} jobs of ours in the namespace, `sets_max`")
+        # Asked before anything is made: what cannot be read must not leave half a set behind.
+        rooms = self._rooms(ranks)
         anchor = self._anchored(objects, ranks)
         if isinstance(anchor, (Done, Failed, Refused)):
             return anchor
         try:
             if ranks.work.files:
                 objects.make_secret(secret_of(ranks, self.name, anchor.metadata.uid))
-            rooms = self._rooms(ranks)
             bodies = [self._pod(ranks, rank, anchor, rooms) for rank in range(len(ranks.seats))]
             objects.each(bodies, objects.make_pod)
         except KubeError as error:

@@ -212,6 +212,8 @@ def end_of(
         return cause, why or f"the others were not in place within {intent.gather_s} s", None, None
     if left is Left.LIMIT:
         return Cause.LIMIT, "its time was up", None, None
+    if verdict is not None and words is None and not begun(pod):
+        return (*of_verdict(verdict, _rank_of(pod)), None, None)
     if by_others is not None and left is not Left.EXITED:
         return by_others, told.words, None, None
     if ended is None:
@@ -399,9 +401,14 @@ def _is_over(pod: Pod, told: PodStory) -> bool:
 
 
 def wrote(pod: Pod) -> bool:
-    """Whether there is, or was, a container that may have written something."""
+    """Whether there is, or was, a container that may have written something.
+
+    One that never began is called ended, too, when its pod is deleted; then it has no beginning.
+    """
     status = _status(pod)
-    return status is not None and (status.state.running is not None or status.state.terminated is not None)
+    ended = status.state.terminated if status is not None else None
+    began = ended is not None and ended.started_at is not None
+    return began or (status is not None and status.state.running is not None)
 
 
 def _has_container(pod: Pod) -> bool:

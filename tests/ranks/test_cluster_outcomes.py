@@ -14,7 +14,6 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from cluster.rank_builders import ranks, settings
 from embedded.world import until
 from glidepath.cluster.kubernetes.door import KubernetesCluster
 from glidepath.core.cycle import Done, Failed, NotTried, Outcome, Refused, Unsure
@@ -22,6 +21,7 @@ from glidepath.core.place.rank import Cause, ClusterName, File, RankState, SetKe
 from glidepath.core.quantity import Instant
 from glidepath.ports import WORLD_ERRORS, Place
 from kube.stand_in import Answer, Asked, StandIn, plain_access
+from ranks.rank_builders import ranks, settings
 
 BELOW = "/api/v1/namespaces/here/"
 NOW = Instant(2_000)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from cluster.rank_builders import UID, container, env, mounts, pod, ranks, settings
 from glidepath.cluster.kubernetes import keeper
 from glidepath.cluster.kubernetes.pod import anchor_of, digest, intent_of, secret_of
 from glidepath.core.place.rank import File, Volume
 from glidepath.core.quantity import Resources
 from kube.pod_security import restricted
+from ranks.rank_builders import UID, container, env, mounts, pod, ranks, settings
 
 GANG = ("n1", "n2", "n3")
 VOLUMES: dict[str, Any] = {

@@ -13,12 +13,12 @@ from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from cluster.rank_builders import UID, ranks, settings, work
 from glidepath.cluster.kubernetes.checked import trouble
 from glidepath.cluster.kubernetes.pod import anchor_of, pod_of, secret_of
 from glidepath.core.place.rank import File, RankSet, Seat, SetKey, Volume
 from glidepath.core.quantity import NodeName, Resources
 from kube.pod_builders import leaves
+from ranks.rank_builders import UID, ranks, settings, work
 
 LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 ODD = (

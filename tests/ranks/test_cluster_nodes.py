@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.rank_builders import settings
 from glidepath.cluster.kubernetes.nodes import (
     NodeObject,
     TenantPod,
@@ -25,6 +24,7 @@ from glidepath.core.place.rank import NodeSeen
 from glidepath.core.quantity import NodeName, Resources
 from glidepath.core.schedule.cluster import Node, NodeState
 from glidepath.kube.shapes import Decoder
+from ranks.rank_builders import settings
 
 GPU = "nvidia.com/gpu"
 META = {"uid": "u", "resourceVersion": "1"}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cluster.rank_builders import WALL, anchor_seen, ended, pod_seen, ranks, runs, settings, stamp, waits
 from glidepath.cluster.kubernetes.pod import intent_of
 from glidepath.cluster.kubernetes.sets import Act, Clock, Members, Verdict, duties, seen
 from glidepath.core.place.rank import Cause, RankSeen, RankSet, RankState
 from glidepath.core.quantity import Instant, NodeName
 from glidepath.kube.shapes import Pod
+from ranks.rank_builders import WALL, anchor_seen, ended, pod_seen, ranks, runs, settings, stamp, waits
 
 NOW = Instant(5000)
 CLOCK = Clock(NOW, WALL + 100)
