@@ -8,7 +8,7 @@ from glidepath.batch.dialect import BatchJob
 from glidepath.remote.runner import Ran
 from glidepath.remote.words import safe_line, safe_path, safe_word, safe_words
 
-FOLDER = "/work/glidepath/gp-1-1"
+FOLDER = "/scratch/glidepath/gp-1-1"
 
 
 def a_job(**more: Any) -> BatchJob:

@@ -99,7 +99,7 @@ def spec_of(name: str = "gp-1-1", **more: Any) -> PilotSpec:
 
 
 def settings_of(kind: str, **more: Any) -> BatchSettings:
-    return SETTINGS[kind].model_validate({"folder": "/work/gp", **more})
+    return SETTINGS[kind].model_validate({"folder": "/scratch/gp", **more})
 
 
 def rendered(kind: str, field: str, value: str) -> Made:
@@ -117,7 +117,7 @@ def rendered(kind: str, field: str, value: str) -> Made:
     elif field in ("name", "pool"):
         spec[field] = value
     else:
-        own[field] = f"/work/{value}" if field == "folder" else value
+        own[field] = f"/scratch/{value}" if field == "folder" else value
     settings = settings_of(kind, **own)
     site = Site(safe_path(f"{settings.folder}/west", "the folder"), "mark")
     return made(spec_of(**spec), settings.job("small"), DIALECTS[kind], site)
@@ -236,7 +236,7 @@ def test_an_option_is_one_option_and_a_line_one_line(kind: str) -> None:
 
 
 def made_plain(kind: str) -> Made:
-    site = Site(safe_path("/work/gp/west", "the folder"), "mark")
+    site = Site(safe_path("/scratch/gp/west", "the folder"), "mark")
     return made(spec_of(), settings_of(kind).job("small"), DIALECTS[kind], site)
 
 

@@ -33,7 +33,7 @@ def ad(**values: object) -> str:
 
 
 def test_a_job_is_described_on_standard_input() -> None:
-    words = CONDOR.submit(a_job(files=("/work/a", "/work/b"), account="group.hep"))
+    words = CONDOR.submit(a_job(files=("/scratch/a", "/scratch/b"), account="group.hep"))
     assert words.argv == ("condor_submit", "-terse", "-")
     assert words.given.split("\n") == [
         "universe = vanilla",
@@ -47,7 +47,7 @@ def test_a_job_is_described_on_standard_input() -> None:
         f"error = {FOLDER}/job.out",
         "should_transfer_files = YES",
         "when_to_transfer_output = ON_EXIT",
-        "transfer_input_files = /work/a,/work/b",
+        "transfer_input_files = /scratch/a,/scratch/b",
         "request_cpus = 8",
         "request_memory = 16000",
         f"periodic_remove = {ENDS}",
