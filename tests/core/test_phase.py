@@ -75,6 +75,7 @@ MATRIX: dict[SiteState, tuple[tuple[PilotPhase, ...], tuple[PilotPhase, ...]]] =
     S.LEAVING: ((P.DRAINING,) * 4, (P.DRAINING,) * 3),
     S.ENDED: ((P.DONE,) * 4, (P.DONE,) * 3),
     S.FAILED: ((P.FAILED,) * 4, (P.FAILED,) * 3),
+    S.WITHDRAWN: ((P.DONE,) * 4, (P.DONE,) * 3),
 }
 JOINED_AS = (None, P.IDLE, P.BUSY, P.UNKNOWN)
 ROWS = [
