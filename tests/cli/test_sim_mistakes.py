@@ -118,7 +118,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             ["run", "\x1b[2J"],
             4,
             "there is no scenario `\\x1b[2J`; there are: burst, steady, sine, two-kinds, long-tail, "
-            "flapping, grid, storm; a path that ends in `.toml` is a file\n"
+            "flapping, grid, storm, node-storm; a path that ends in `.toml` is a file\n"
             "hint: `glidepath sim list` shows them",
         ),
     ],
