@@ -39,7 +39,7 @@ from glidepath.journal.journal import CycleDamaged, Journal
 from glidepath.journal.rollups import DAY_S, HOUR_S, MINUTE_S
 from glidepath.store import schema
 from glidepath.store.engine import Store, StoreUnwritable, open_store
-from glidepath.store.migrations import KNOWN, migrate
+from glidepath.store.migrations import KNOWN, migrate, tables_since
 
 ENDED = Reason(Because.ENDED)
 
@@ -174,8 +174,10 @@ def test_a_cycle_is_never_kept_twice(store: Store) -> None:
 
 def test_a_journal_of_version_one_is_read_after_the_migration(store: Store, store_url: str) -> None:
     written = [keep(Journal(store), number, submit(number)) for number in (1, 2)]
-    with store.write() as connection:  # The store as it was before roll-ups were there.
-        schema.rollups.drop(connection)
+    with store.write() as connection:  # The store as it was before all that came later.
+        for number in range(KNOWN, 1, -1):
+            for table in reversed(tables_since(number)):
+                table.drop(connection)
         connection.execute(delete(schema.schema_version).where(schema.schema_version.c.version > 1))
     store.close()
     with open_store(store_url) as again:
