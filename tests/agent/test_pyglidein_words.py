@@ -240,6 +240,8 @@ def test_a_report_that_is_sent_again_changes_nothing_whatever_the_clock_of_the_c
     assert (code, said["error"]["code"], said["id"]) == (400, -32602, 7)
     assert world.desk.post.tray(WEST) == before
     assert rpc(world, address, "monitoring", {**NEWER, "timestamp": 5})[0] == 200, "its clock may go back"
+    other = {**hour_off, "metrics": {"glideins_idle": {"Cluster": 1}}}
+    assert rpc(world, address, "monitoring", other)[0] == 200, "it may say two things in one second"
 
 
 def test_the_page_shows_what_strangers_say_as_text_alone(world: Served) -> None:

@@ -70,10 +70,10 @@ class CounterDesk:
         with self.desk.turn:
             _, before = post.clients(site).get(call.uuid, (0.0, {}))
             heard = list(before.get("heard", []))
-            if call.timestamp is not None and call.timestamp in heard:
+            if call.mark in heard:
                 raise RpcError(PARAMS, "this report was sent before", call.id)
-            if call.timestamp is not None:
-                heard = [*heard, call.timestamp][-HEARD_MAX:]
+            if call.mark:
+                heard = [*heard, call.mark][-HEARD_MAX:]
             if site != EVERYBODY:
                 self.desk.terms(site)
                 now = self.desk.clock().now()
