@@ -55,7 +55,7 @@ class Monitoring:
 
     @property
     def mark(self) -> str:
-        """By which it is known if it comes again. Clients tell whole seconds, and may say two things in one."""
+        """By which it is known if it comes again; clients tell seconds, and may say two things in one."""
         if self.timestamp is None:
             return ""
         told = json.dumps([self.timestamp, self.metrics], sort_keys=True)
