@@ -56,7 +56,7 @@ WAITING = {
 WAITING_LANES = 2
 # Five times the budget: beyond that a hang is a hang, and the rest should still be run.
 KILL_FACTOR = 5
-# So many failed tests of real servers are run again, alone. More than these are no bad luck.
+# So many failed tests of real servers are run again, alone, to tell why. More need no such hint.
 ALONE_MAX = 3
 ALONE_S_MAX = 900
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/\S+\.py::[^\s\[]+(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
@@ -73,11 +73,7 @@ class Ran:
     failed: int = 0
     skipped: int = 0
     failures: tuple[str, ...] = ()  # tests by name
-    mended: tuple[str, ...] = ()  # failed beside others, and passed alone
-
-    @property
-    def bad(self) -> bool:
-        return bool(self.code) and not self.mended
+    alone: tuple[str, ...] = ()  # failed beside others, and passed alone; they have failed all the same
 
 
 def counted(name: str, code: int, text: str, *, took_s: float, budget_s: float) -> Ran:
@@ -130,27 +126,19 @@ def unlisted(files: Iterable[str], groups: Iterable[str]) -> list[str]:
     )
 
 
-def again_alone(rows: list[Ran]) -> list[Ran]:
+def told_alone(rows: list[Ran]) -> list[Ran]:
     """Tests of real servers that failed beside two other lanes are run once more with nothing beside them.
 
-    Whoever fails twice is bad. Who passes is named at the end: it is to be looked at all the same.
+    It makes nothing good: it tells whoever looks whether load or order had to do with it.
     """
     due = [row for row in rows if row.name in WAITING and row.failures]
     if not due or sum(len(row.failures) for row in due) > ALONE_MAX:
         return rows
-    mended: dict[str, tuple[str, ...]] = {}
+    passed: dict[str, tuple[str, ...]] = {}
     for row in due:
-        if row.code != 1 or len(row.failures) != row.failed:
-            continue  # Something failed that has no name: nothing is known of it.
         alone = run(f"{row.name}, alone", pytest(*row.failures), ALONE_S_MAX / KILL_FACTOR)
-        if alone.code == 0 and alone.passed == len(row.failures):
-            mended[row.name] = row.failures
-    return [
-        replace(row, passed=row.passed + len(mended[row.name]), failed=0, mended=mended[row.name])
-        if row.name in mended
-        else row
-        for row in rows
-    ]
+        passed[row.name] = tuple(name for name in row.failures if name not in alone.failures and alone.passed)
+    return [replace(row, alone=passed.get(row.name, ())) for row in rows]
 
 
 def main() -> int:
@@ -188,7 +176,7 @@ def main() -> int:
         under_way += [lanes.submit(lane, waiting) for _ in range(WAITING_LANES)]
         for done in under_way:
             rows += done.result()
-    return verdict(again_alone(rows))
+    return verdict(told_alone(rows))
 
 
 LINT = """
@@ -204,12 +192,12 @@ def verdict(rows: list[Ran]) -> int:
     bad = []
     for row in rows:
         over = row.took_s > row.budget_s
-        words = ["FAILED" if row.bad else "ok"]
+        words = ["FAILED" if row.code else "ok"]
         words += ["over its budget"] if over else []
         words += [f"{row.skipped} not run"] if row.skipped else []
-        words += [f"failed beside others, passed alone: {', '.join(row.mended)}"] if row.mended else []
+        words += [f"passed alone: {', '.join(row.alone)}"] if row.alone else []
         print(f"  {row.name:12} {row.took_s:6.1f} s of {row.budget_s:g}  {', '.join(words)}")
-        if row.bad or over or (ci and row.skipped):
+        if row.code or over or (ci and row.skipped):
             bad.append(row.name)
     passed, failed = sum(r.passed for r in rows), sum(r.failed for r in rows)
     skipped = sum(r.skipped for r in rows)
