@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from glidepath import __version__
 from glidepath.agent.exchange import Exchange, NotHeard
@@ -122,7 +123,7 @@ class Agent:
         for wish in orders.wishes:
             if time.monotonic() > deadline:
                 break
-            answers.append(_answer(wish.verb, wish.name, self._one(lambda wish=wish: self._wish(wish))))  # type: ignore[misc]
+            answers.append(_answer(wish.verb, wish.name, self._one(partial(self._wish, wish))))
         for start in orders.starts:
             if time.monotonic() > deadline:
                 break
@@ -131,7 +132,7 @@ class Agent:
                     _answer("start", start.name, Refused("the site's own limit of pilots is reached"))
                 )
                 continue
-            outcome = self._one(lambda start=start: self.backend.submit(self._spec(start)))  # type: ignore[misc]
+            outcome = self._one(partial(self._start, start))
             if left is not None and isinstance(outcome, Done | Unsure):
                 left -= 1
             answers.append(_answer("start", start.name, outcome))
@@ -152,6 +153,9 @@ class Agent:
             "remove": self.backend.remove,
         }
         return acts[wish.verb](target)
+
+    def _start(self, start: Start) -> Outcome:
+        return self.backend.submit(self._spec(start))
 
     def _spec(self, start: Start) -> PilotSpec:
         furnished = isinstance(self.backend, Furnished) and self.backend.furnished(OfferKey(start.offer))
