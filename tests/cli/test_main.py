@@ -121,7 +121,7 @@ def test_help_is_data_and_lists_every_noun_with_its_verbs(cli: Cli, words: list[
     ran = cli(*words)
     assert (ran.code, ran.err) == (0, "")
     for name, entry in NOUNS.items():
-        assert f"  {name}" in ran.out
+        assert f"\n  {name} " in ran.out, "a column that is as wide as its longest noun"
         assert ", ".join(entry.verbs) in ran.out
 
 

@@ -117,10 +117,11 @@ def commands() -> list[tuple[str, str, str]]:
 def _top_help(caller: Caller, *, asked: bool) -> int:
     lines = ["glidepath brings compute to waiting jobs, and tells people when and why", ""]
     lines += [f"usage: {PROG} NOUN VERB [NAME] [options]", ""]
+    width = max(len(name) for name in NOUNS) + 2
     for name, entry in NOUNS.items():
-        lines.append(f"  {name:<9}{entry.help}")
+        lines.append(f"  {name:<{width}}{entry.help}")
         if entry.verbs:
-            lines.append(f"  {'':<9}{', '.join(entry.verbs)}")
+            lines.append(f"  {'':<{width}}{', '.join(entry.verbs)}")
     lines += ["", f"`{PROG} NOUN VERB --help` explains one; `{PROG} --version` says which this is"]
     lines += ["exit codes: 0 done, 1 failed, 2 wrong use, 3 incomplete (--strict, site drain), 4 not found"]
     print("\n".join(lines), file=caller.out if asked else caller.err)
