@@ -73,8 +73,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "serve": (
         *("core", "ports", "journal", "store", "status", "config", "clock"),
-        *("called", "ranklog"),
+        *("called", "ranklog", "jobs", "people"),
     ),
+    "jobs": ("core", "journal", "store", "config", "clock", "ranklog", "machinecode"),
+    "people": ("core", "store", "config", "jobs"),
     "sample": ("core", "store"),
     "machine": (),
     "machinecode": (),
