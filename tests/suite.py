@@ -30,6 +30,7 @@ COMPUTING = {
     "store": ["tests/store", "tests/journal"],
     "embedded": ["tests/embedded", "tests/backends"],
     "agent": ["tests/agent"],
+    "people": ["tests/people"],
     "cli": ["tests/cli"],
     "sim": ["tests/sim"],
     "schedule": ["tests/schedule"],

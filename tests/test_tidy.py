@@ -76,7 +76,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("called", "ranklog", "jobs", "people"),
     ),
     "jobs": ("core", "journal", "store", "config", "clock", "ranklog", "machinecode"),
-    "people": ("core", "store", "config", "jobs"),
+    "people": ("core", "clock", "store", "config", "jobs"),
     "sample": ("core", "store"),
     "machine": (),
     "machinecode": (),

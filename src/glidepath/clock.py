@@ -71,3 +71,8 @@ def this_boot() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return "unknown"
+
+
+def iso(wall: float | None) -> str | None:
+    """A moment for people and scripts, in UTC."""
+    return None if wall is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(wall))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from glidepath.cli.verb import Caller, Exit, Stop, Verb
 from glidepath.cli.where import Where, where
+from glidepath.clock import iso as iso
 
 if TYPE_CHECKING:
     from glidepath.clock import SteadyClock
@@ -178,10 +179,3 @@ def login() -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"uid{uid}"
-
-
-def iso(wall: float | None) -> str | None:
-    """A moment for people and scripts, in UTC."""
-    import time
-
-    return None if wall is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(wall))

@@ -38,6 +38,7 @@ MIGRATIONS = (
     Migration(4, "sites that call, and their tokens"),
     Migration(5, "clients that name no pilots"),
     Migration(6, "placed jobs: what they ask for, ranks, events, plans"),
+    Migration(7, "people, projects and their tokens"),
 )
 KNOWN = MIGRATIONS[-1].number
 
@@ -88,8 +89,8 @@ def _step(store: Store, migration: Migration) -> int:
 
 def tables_since(number: int) -> list[Table]:
     """The tables that arrived in this version of the store."""
-    for rows in ("job_rows", "placed_rows", "call_rows"):
-        importlib.import_module(f"glidepath.store.{rows}")  # Registers the tables of jobs and calls.
+    for rows in ("job_rows", "placed_rows", "call_rows", "people_rows"):
+        importlib.import_module(f"glidepath.store.{rows}")  # Registers the tables of each.
     return [table for table in metadata.sorted_tables if table.info.get("since", 1) == number]
 
 

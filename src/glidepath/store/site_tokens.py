@@ -1,36 +1,36 @@
 """Tokens of sites: issued and shown once, kept as digests, listed, and revoked one by one.
 
-A token is `gps.SITE.ID.SECRET`; its secret is 256 bits of chance, so a plain digest tells nobody anything.
-One for use in an address is `SITE-ID-SECRET`, for clients that can be told nothing but an address.
+A token is `gps.SITE.ID.SECRET`. One for use in an address is `SITE-ID-SECRET`, for clients that can be told
+nothing but an address.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import re
-import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, select
 
 from glidepath.store.call_rows import site_tokens
 from glidepath.store.engine import Store, insert, storable
+from glidepath.store.token_rows import (
+    ID,
+    NOTE_LETTERS_MAX,
+    SECRET,
+    TOKENS_MAX,
+    digest_of,
+    drawn,
+    note_use,
+    row_revoked,
+    row_shown,
+)
 
 AGENT, ADDRESS = "agent", "address"
 USES = (AGENT, ADDRESS)
 PREFIX = "gps"
-SECRET_BYTES = 32
-ID_LETTERS = 8
-NOTE_LETTERS_MAX = 200
-TOKENS_MAX = 10_000
-# A poll every half minute must not be a write of its own every time.
-USED_EVERY_S = 60.0
-_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
-_TOKEN = re.compile(r"gps\.([a-z0-9-]{1,40})\.([a-z2-9]{8})\.([a-z2-7]{52})")
-_ADDRESS = re.compile(r"([a-z0-9-]{1,40})-([a-z2-9]{8})-([a-z2-7]{52})")
+_TOKEN = re.compile(rf"gps\.([a-z0-9-]{{1,40}})\.({ID})\.({SECRET})")
+_ADDRESS = re.compile(rf"([a-z0-9-]{{1,40}})-({ID})-({SECRET})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Spelled:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.secret.encode()).hexdigest()
+        return digest_of(self.secret)
 
 
 def spelled(text: str) -> Spelled | None:
@@ -79,12 +79,11 @@ class SiteTokens:
     def issue(self, site: str, *, use: str, by: str, note: str, wall: float) -> tuple[SiteToken, str]:
         """A new token and its text, which is nowhere else and cannot be had again."""
         assert use in USES
-        drawn = "".join(secrets.choice(_LETTERS) for _ in range(ID_LETTERS))
-        secret = base64.b32encode(secrets.token_bytes(SECRET_BYTES)).decode().rstrip("=").lower()
-        text = f"{PREFIX}.{site}.{drawn}.{secret}" if use == AGENT else f"{site}-{drawn}-{secret}"
+        id, secret = drawn()
+        text = f"{PREFIX}.{site}.{id}.{secret}" if use == AGENT else f"{site}-{id}-{secret}"
         parts = spelled(text)
         assert parts is not None, f"a token for `{site}` cannot be spelled"
-        kept = SiteToken(drawn, site, use, storable(note, letters_max=NOTE_LETTERS_MAX), by, wall)
+        kept = SiteToken(id, site, use, storable(note, letters_max=NOTE_LETTERS_MAX), by, wall)
         row = {
             "id": kept.id,
             "site": site,
@@ -107,14 +106,9 @@ class SiteTokens:
 
     def revoke(self, id: str, *, wall: float) -> SiteToken | None:
         """The token as it was before; None where there is none of this id."""
-        mine = site_tokens.c.id == id
         with self._store.write() as conn:
-            row = conn.execute(select(site_tokens).where(mine)).first()
-            if row is None:
-                return None
-            if row.revoked_wall_s is None:
-                conn.execute(update(site_tokens).where(mine).values(revoked_wall_s=wall))
-            return _token(row)
+            row = row_revoked(conn, site_tokens, id, wall=wall)
+        return None if row is None else _token(row)
 
     def bearer(self, text: str, *, use: str, wall: float) -> tuple[SiteToken, str] | None:
         """Whose token this is, with its digest; None for what is not one, is of another use or is revoked."""
@@ -122,22 +116,12 @@ class SiteTokens:
         if shown is None or shown.use != use:
             return None
         with self._store.read() as conn:
-            row = conn.execute(select(site_tokens).where(site_tokens.c.id == shown.id)).first()
-        # Compared in all cases, so that the time it takes does not tell which ids exist.
-        same = hmac.compare_digest(row.digest if row is not None else "", shown.digest)
-        if (
-            row is None
-            or not same
-            or row.site != shown.site
-            or row.use != use
-            or row.revoked_wall_s is not None
-        ):
+            row = row_shown(conn, site_tokens, shown.id, shown.digest)
+        if row is None or row.site != shown.site or row.use != use or row.revoked_wall_s is not None:
             return None
-        if row.used_wall_s is None or abs(wall - row.used_wall_s) > USED_EVERY_S:
-            with self._store.write() as conn:
-                mine = update(site_tokens).where(site_tokens.c.id == shown.id)
-                conn.execute(mine.values(used_wall_s=wall))
-        return _token(row), row.digest
+        token = _token(row)
+        note_use(self._store, site_tokens, token, wall=wall)
+        return token, row.digest
 
     def digests(self, site: str, *, use: str) -> dict[str, str]:
         """By id, of all that are in force: what signs files on both sides."""
