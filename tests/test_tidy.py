@@ -107,7 +107,7 @@ FOREIGN: dict[str, tuple[str, ...]] = {
     "yaml": ("kube", "cli"),
     "pydantic": (
         *("config", "plugins", "sim", "condor", "kube", "batch", "cloud", "remote"),
-        *("called", "agent", "serve", "cluster"),
+        *("called", "agent", "serve", "cluster", "jobs"),
     ),
     "starlette": ("serve",),
     "uvicorn": ("serve",),

@@ -10,8 +10,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from glidepath.cli.text import did_you_mean
-from glidepath.core.text import one_line
+from glidepath.core.text import known_word, one_line
 
 T = TypeVar("T")
 COUNT_MAX = 1_000_000
@@ -65,9 +64,6 @@ def one_of(words: Iterable[str]) -> Callable[[str], str]:
     known = [str(word) for word in words]
 
     def read(text: str) -> str:
-        if text not in known:
-            names = ", ".join(f"`{word}`" for word in known)
-            raise ArgumentTypeError(f"`{one_line(text)}` is none of {names}{did_you_mean(text, known)}")
-        return text
+        return _asked(lambda word: known_word(word, known), text)
 
     return read

@@ -24,6 +24,7 @@ from glidepath.core.units import (
 )
 
 COUNT_MAX = 10**9  # Sums of these must stay far from what a database column can hold.
+LONG_MAX = 10**18  # Beyond this a number is not shown: it may have thousands of digits.
 TEXT_LETTERS_MAX = 200
 PRICE_MAX = 10**6
 
@@ -59,7 +60,10 @@ def _text_with_unit(value: object, forms: str) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        raise ValueError(f"`{value:.12g}` has no unit; write {forms}")
+        shown = (
+            "a number that long" if isinstance(value, int) and abs(value) > LONG_MAX else f"`{value:.12g}`"
+        )
+        raise ValueError(f"{shown} has no unit; write {forms}")
     raise ValueError(f"must be text with a unit; write {forms}")
 
 

@@ -19,6 +19,7 @@ from glidepath.core.text import one_line
 _MUST_BE = {
     "int_type": "a whole number",
     "string_type": "text",
+    "string_unicode": "valid text in UTF-8",
     "bool_type": "`true` or `false`",
     "model_type": "a table",
     "model_attributes_type": "a table",

@@ -54,3 +54,13 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
     near = get_close_matches(word[:TEXT_LETTERS_MAX], sorted(known), n=1, cutoff=0.6)
     return near[0] if near else ""
+
+
+def known_word(text: str, known: Iterable[str]) -> str:
+    """A word of a closed set, or a ValueError that names them all and the nearest."""
+    words = list(known)
+    if text in words:
+        return text
+    near = nearest(text, words)
+    hint = f"; did you mean `{near}`?" if near else ""
+    raise ValueError(f"`{one_line(text)}` is none of {', '.join(f'`{word}`' for word in words)}{hint}")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
 class DeskError(Exception):
-    why: str
+    """`why` is the sentence. No frozen value: what passes through a `with` block is given its traceback."""
 
-    def __str__(self) -> str:
-        return self.why
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 class Unknown(DeskError):
@@ -22,7 +20,11 @@ class Forbidden(DeskError):
 
 
 class Unusable(DeskError):
-    """What was asked for cannot be understood, or could never be done."""
+    """It cannot be understood, or could never be done; `places` has each mistake by its key."""
+
+    def __init__(self, why: str, places: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(why)
+        self.places = places
 
 
 class Clash(DeskError):

@@ -23,6 +23,13 @@ GPUS_MAX = 1024
 RETRIES_MAX = 100
 TRAITS_MAX = 32
 REASON_CHARS_MAX = 500
+# What a job may ask for: what people call it, the least and the most of it.
+AMOUNTS = {
+    "cpu_milli": ("CPU", 1, CPU_MILLI_MAX),
+    "memory_mib": ("memory", 0, SIZE_MIB_MAX),
+    "disk_mib": ("disk", 0, SIZE_MIB_MAX),
+    "gpus": ("GPUs", 0, GPUS_MAX),
+}
 
 PARTITION = re.compile(r"[a-z0-9](?:[a-z0-9_.-]{0,61}[a-z0-9])?")
 ENV_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -106,14 +113,13 @@ class JobSpec:
             raise ValueError("the partition is not a name of small letters, digits, `-`, `_` and `.`")
         checked_text("owner", self.owner, chars_max=OWNER_CHARS_MAX)
         checked_text("name", self.name, chars_max=NAME_CHARS_MAX, empty=True)
-        _check_command(self.command)
-        _check_env(self.env)
-        _check_request(self.request)
-        _check_traits(self.traits)
-        if self.run_s_max is not None and not 1 <= self.run_s_max <= DURATION_S_MAX:
-            raise ValueError(f"the run time limit is {self.run_s_max} s; it must be from 1 s to ten years")
-        if not 0 <= self.retries_max <= RETRIES_MAX:
-            raise ValueError(f"retries_max is {self.retries_max}; it must be from 0 to {RETRIES_MAX}")
+        checked_command(self.command)
+        checked_env(self.env)
+        for what in AMOUNTS:
+            checked_amount(what, getattr(self.request, what))
+        checked_traits(self.traits)
+        checked_limit(self.run_s_max)
+        checked_retries(self.retries_max)
 
     @property
     def shape(self) -> Shape:
@@ -131,7 +137,7 @@ def _bytes_of(what: str, text: object) -> int:
         raise ValueError(f"{what} is not valid text; write it in UTF-8") from None
 
 
-def _check_command(command: tuple[str, ...]) -> None:
+def checked_command(command: tuple[str, ...]) -> tuple[str, ...]:
     if not isinstance(command, tuple) or not command:
         raise ValueError("the command is empty")
     size = sum(_bytes_of(f"argument {place} of the command", arg) for place, arg in enumerate(command))
@@ -139,9 +145,10 @@ def _check_command(command: tuple[str, ...]) -> None:
         raise ValueError("the command names no program")
     if size > ARGV_BYTES_MAX:
         raise ValueError(f"the command has {size} bytes; at most {ARGV_BYTES_MAX} can be passed, use a file")
+    return command
 
 
-def _check_env(env: tuple[tuple[str, str], ...]) -> None:
+def checked_env(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     size = 0
     for key, value in env:
         if not isinstance(key, str) or not ENV_KEY.fullmatch(key):
@@ -153,21 +160,30 @@ def _check_env(env: tuple[tuple[str, str], ...]) -> None:
         raise ValueError("a variable is set twice")
     if size > ENV_BYTES_MAX:
         raise ValueError(f"the variables have {size} bytes; at most {ENV_BYTES_MAX} can be passed")
+    return env
 
 
-def _check_request(request: Resources) -> None:
-    bounds = (
-        ("CPU", request.cpu_milli, 1, CPU_MILLI_MAX),
-        ("memory", request.memory_mib, 0, SIZE_MIB_MAX),
-        ("disk", request.disk_mib, 0, SIZE_MIB_MAX),
-        ("GPUs", request.gpus, 0, GPUS_MAX),
-    )
-    for what, amount, least, most in bounds:
-        if not least <= amount <= most:
-            raise ValueError(f"the request for {what} is {amount}; it must be from {least} to {most}")
+def checked_amount(what: str, amount: int) -> int:
+    """`what` is a field of `Resources`."""
+    word, least, most = AMOUNTS[what]
+    if not least <= amount <= most:
+        raise ValueError(f"the request for {word} is {amount}; it must be from {least} to {most}")
+    return amount
 
 
-def _check_traits(traits: Traits) -> None:
+def checked_limit(run_s_max: int | None) -> int | None:
+    if run_s_max is not None and not 1 <= run_s_max <= DURATION_S_MAX:
+        raise ValueError(f"the run time limit is {run_s_max} s; it must be from 1 s to ten years")
+    return run_s_max
+
+
+def checked_retries(retries_max: int) -> int:
+    if not 0 <= retries_max <= RETRIES_MAX:
+        raise ValueError(f"retries_max is {retries_max}; it must be from 0 to {RETRIES_MAX}")
+    return retries_max
+
+
+def checked_traits(traits: Traits) -> Traits:
     if len(traits) > TRAITS_MAX:
         raise ValueError(f"{len(traits)} traits are asked for; at most {TRAITS_MAX} are kept")
     for key, value in traits:
@@ -175,6 +191,7 @@ def _check_traits(traits: Traits) -> None:
             raise ValueError("a trait must be `name=value` of letters, digits, `.`, `_`, `+` and `-`")
     if tuple(sorted(dict(traits).items())) != traits:
         raise ValueError("traits must be sorted and each named once")
+    return traits
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,16 @@ SPAN_S_MAX = 7 * 86400
 SHM_MIB_MAX = 1 << 24
 COUNTS_MAX = 1 << 20
 CLIENT_KEY_CHARS_MAX = 200
+PORT_MAX = 65535
+MODE_MAX = 0o777
+# Numbers by the name of their field: what people call it, the least and the most.
+BOUNDS = {
+    "nodes": ("number of ranks", 1, NODES_MAX),
+    "gpu_milli": ("share of a GPU", 0, DEVICE_MILLI - 1),
+    "shm_mib": ("size of /dev/shm", 0, SHM_MIB_MAX),
+    "warn_s": ("warning", 0, SPAN_S_MAX),
+    "grace_s": ("grace", 0, 3600),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +78,21 @@ class PlacedSpec:
 
     def __post_init__(self) -> None:
         for what, word in (("project", self.project), ("application", self.application)):
-            checked_text(what, word, chars_max=100, empty=True)
-        if self.image and not IMAGE.fullmatch(self.image):
-            raise ValueError("the image is not a name such as `docker.io/library/python:3.13`")
+            checked_payer(what, word)
+        checked_image(self.image)
         for what, word in (("runtime", self.runtime), *(("kind of GPU", kind) for kind in self.gpu_kinds)):
-            if word and not WORD.fullmatch(word):
-                raise ValueError(f"the {what} is not a word of letters, digits, `.`, `_` and `-`")
-        _check_numbers(self)
-        _check_paths(self)
+            checked_word(what, word)
+        for name in BOUNDS:
+            checked_bound(name, getattr(self, name))
+        _check_counted(self.counted)
+        checked_ports(self.ports)
+        checked_neighbour(self.beside, self.same_node)
+        if self.workdir:
+            checked_path("working directory", self.workdir, absolute=True)
+        checked_files(self.files)
+        checked_volumes(self.volumes)
         if self.warn_signal not in SIGNALS:
             raise ValueError(f"the warning must be one of {', '.join(SIGNALS)}")
-        if self.same_node and self.beside is None:
-            raise ValueError("`same_node` needs a job to be beside")
 
     @property
     def work(self) -> Work:
@@ -131,53 +144,94 @@ class PlacedSpec:
         )
 
 
-def _check_numbers(spec: PlacedSpec) -> None:
-    bounds = (
-        ("number of ranks", spec.nodes, 1, NODES_MAX),
-        ("share of a GPU", spec.gpu_milli, 0, DEVICE_MILLI - 1),
-        ("size of /dev/shm", spec.shm_mib, 0, SHM_MIB_MAX),
-        ("warning", spec.warn_s, 0, SPAN_S_MAX),
-        ("grace", spec.grace_s, 0, 3600),
-        *((f"number of {name}", count, 1, COUNTS_MAX) for name, count in spec.counted),
-        *(("port", port, 1, 65535) for port in spec.ports),
-    )
-    for what, value, least, most in bounds:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"the {what} is {value}; it must be from {least} to {most}")
-    if len(spec.ports) > PORTS_MAX or len(set(spec.ports)) != len(spec.ports):
+def checked_payer(what: str, word: str) -> str:
+    return checked_text(what, word, chars_max=100, empty=True)
+
+
+def checked_image(image: str) -> str:
+    if image and not IMAGE.fullmatch(image):
+        raise ValueError("the image is not a name such as `docker.io/library/python:3.13`")
+    return image
+
+
+def checked_word(what: str, word: str) -> str:
+    if word and not WORD.fullmatch(word):
+        raise ValueError(f"the {what} is not a word of letters, digits, `.`, `_` and `-`")
+    return word
+
+
+def checked_bound(name: str, value: int) -> int:
+    """A number within the bounds that a field of this name has."""
+    what, least, most = BOUNDS[name]
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"the {what} is {value}; it must be from {least} to {most}")
+    return value
+
+
+def _check_counted(counted: Counted) -> None:
+    for name, count in counted:
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= COUNTS_MAX:
+            raise ValueError(f"the number of {name} is {count}; it must be from 1 to {COUNTS_MAX}")
+        if not COUNTED_KEY.fullmatch(name):
+            raise ValueError("the name of something counted must be letters, digits, `.`, `_`, `-` and `/`")
+
+
+def checked_ports(ports: tuple[int, ...]) -> tuple[int, ...]:
+    for port in ports:
+        if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= PORT_MAX:
+            raise ValueError(f"the port is {port}; it must be from 1 to {PORT_MAX}")
+    if len(ports) > PORTS_MAX or len(set(ports)) != len(ports):
         raise ValueError(f"at most {PORTS_MAX} ports are taken, each once")
-    if any(not COUNTED_KEY.fullmatch(name) for name, _ in spec.counted):
-        raise ValueError("the name of something counted must be letters, digits, `.`, `_`, `-` and `/`")
-    if spec.beside is not None and spec.beside < 1:
+    return ports
+
+
+def checked_number_of(beside: int) -> int:
+    if beside < 1:
         raise ValueError("`beside` names a job by its number")
+    return beside
 
 
-def _check_paths(spec: PlacedSpec) -> None:
-    if len(spec.files) > FILES_MAX or sum(len(file.content.encode()) for file in spec.files) > FILE_BYTES_MAX:
+def checked_neighbour(beside: int | None, same_node: bool) -> None:
+    if beside is not None:
+        checked_number_of(beside)
+    if same_node and beside is None:
+        raise ValueError("`same_node` needs a job to be beside")
+
+
+def checked_files(files: tuple[File, ...]) -> tuple[File, ...]:
+    if len(files) > FILES_MAX or sum(len(file.content.encode()) for file in files) > FILE_BYTES_MAX:
         raise ValueError(f"at most {FILES_MAX} files of {FILE_BYTES_MAX} bytes in all go with a job")
-    if len(spec.volumes) > VOLUMES_MAX:
-        raise ValueError(f"at most {VOLUMES_MAX} volumes are taken")
-    if spec.workdir:
-        _check_path("working directory", spec.workdir, absolute=True)
-    for file in spec.files:
-        _check_path("path of a file", file.path)
-        if not 0 <= file.mode <= 0o777:
+    for file in files:
+        checked_path("path of a file", file.path)
+        if not 0 <= file.mode <= MODE_MAX:
             raise ValueError("the mode of a file is not from 000 to 777")
-    for volume in spec.volumes:
-        _check_path("path of a volume", volume.path, absolute=True)
+    _check_once("file", [file.path for file in files])
+    return files
+
+
+def checked_volumes(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
+    if len(volumes) > VOLUMES_MAX:
+        raise ValueError(f"at most {VOLUMES_MAX} volumes are taken")
+    for volume in volumes:
+        checked_path("path of a volume", volume.path, absolute=True)
         checked_text("name of a volume", volume.name, chars_max=PATH_CHARS_MAX)
-    for what, paths in (("file", [f.path for f in spec.files]), ("volume", [v.path for v in spec.volumes])):
-        if len(set(paths)) != len(paths):
-            raise ValueError(f"two {what}s have the same path")
+    _check_once("volume", [volume.path for volume in volumes])
+    return volumes
 
 
-def _check_path(what: str, path: str, *, absolute: bool = False) -> None:
+def _check_once(what: str, paths: list[str]) -> None:
+    if len(set(paths)) != len(paths):
+        raise ValueError(f"two {what}s have the same path")
+
+
+def checked_path(what: str, path: str, *, absolute: bool = False) -> str:
     checked_text(what, path, chars_max=PATH_CHARS_MAX)
     parts = path.split("/")
     if ".." in parts or "." in parts or path.endswith("/"):
         raise ValueError(f"the {what} has `.`, `..` or a slash at its end")
     if absolute and not path.startswith("/"):
         raise ValueError(f"the {what} is not absolute")
+    return path
 
 
 def checked_client_key(key: str) -> str:
