@@ -41,7 +41,7 @@ from glidepath.journal.codec import coder
 from glidepath.store.engine import Store, insert, storable
 from glidepath.store.job import REASON_CHARS_MAX, JobState
 from glidepath.store.job_rows import jobs
-from glidepath.store.placed import PlacedJob, event_row, joined, placed_of, places_text
+from glidepath.store.placed import PlacedJob, event_row, joined, numbered, placed_of, places_text
 from glidepath.store.placed_rows import events, placed, ranks, schedule_cycles, schedule_state
 
 # Lessons and who was passed change a little in every turn; losing a few turns of them costs nothing.
@@ -191,6 +191,7 @@ class PlacingJournal:
         wall = moment.wall_s
         with self.store.write() as conn:
             self.hold(conn)
+            numbered(conn)
             held = _Changes(conn, moment, wall).done(plan.actions)
             told = self._promises(conn, schedule.promises, wall)
             self._state_kept(conn, moment, schedule, cluster)
@@ -281,6 +282,7 @@ class PlacingJournal:
             return
         with self.store.write() as conn:
             self.hold(conn)
+            numbered(conn)
             body = wire.compressed(_OUTCOMES.encode(outcomes))
             of_cycle = update(schedule_cycles).where(schedule_cycles.c.cycle == self._row)
             conn.execute(of_cycle.values(outcomes=body))
