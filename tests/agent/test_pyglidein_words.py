@@ -242,6 +242,7 @@ def test_a_report_that_is_sent_again_changes_nothing_whatever_the_clock_of_the_c
     assert rpc(world, address, "monitoring", {**NEWER, "timestamp": 5})[0] == 200, "its clock may go back"
     other = {**hour_off, "metrics": {"glideins_idle": {"Cluster": 1}}}
     assert rpc(world, address, "monitoring", other)[0] == 200, "it may say two things in one second"
+    assert rpc(world, address, "monitoring", other, id=9)[0] == 200, "or the same in two rounds"
 
 
 def test_the_page_shows_what_strangers_say_as_text_alone(world: Served) -> None:

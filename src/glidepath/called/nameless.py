@@ -56,7 +56,9 @@ def row_of(spec: PilotSpec) -> Wanted:
     return wanted_of(size.cpu_milli, size.memory_mib, size.disk_mib, gpus=size.gpus, os=os)
 
 
-def shown(tray: Tray, now: Instant, *, terms: Terms, client: str) -> tuple[Tray, dict[Wanted, int]]:
+def shown(
+    tray: Tray, now: Instant, *, terms: Terms, client: str, address: str = ""
+) -> tuple[Tray, dict[Wanted, int]]:
     """What the client is told now: requests that wait, and no more what it was told before.
 
     It was told, so it may have launched them though it said nothing: they are not told again.
@@ -66,37 +68,65 @@ def shown(tray: Tray, now: Instant, *, terms: Terms, client: str) -> tuple[Tray,
     for request in tray.requests:
         if request.step is Step.ASKED:
             rows[row_of(request.spec)] += 1
-            tray = tray.with_request(replace(request, step=Step.SHOWN, given_at=now))
-            tray = replace(tray, given=tray.given + 1)
+            told = replace(request, step=Step.SHOWN, given_at=now, held_by=address, look=tray.calls)
+            tray = replace(tray.with_request(told), given=tray.given + 1)
     return tray, dict(rows)
 
 
-def counted(tray: Tray, said: Counted, now: Instant, *, client: str) -> Tray:
-    """What it says came of it. What it was shown and did not launch waits on; it may be shown again."""
+def counted(tray: Tray, said: Counted, now: Instant, *, client: str, address: str = "") -> Tray:
+    """What it says came of it, and how many wait in its queue.
+
+    It counted before it launched: so many wait now, and the others that it launched before do not.
+    """
     tray = _heard(tray, now, client)
-    left = said.launched
-    for request in _oldest_first(tray, Step.SHOWN):
-        step = Step.LAUNCHED if left > 0 else Step.ASKED
-        left -= 1
-        tray = tray.with_request(replace(request, step=step))
     if not (said.launched or said.idle or said.running):
-        return tray  # Who has nothing to do does not look at the queue, and says zero all the same.
-    # It counted before it launched: so many wait now, and the others that it launched before do not.
-    waiting = said.idle + said.launched
-    launched = _oldest_first(tray, Step.LAUNCHED)
-    for request in launched[: max(0, len(launched) - waiting)]:
+        return tray  # Who was shown nothing does not look at the queue, and says zero all the same.
+    holder = f"{address} {client}"
+    tray = _launched(tray, said.launched, address=address, holder=holder)
+    launched = _oldest_first(tray, Step.LAUNCHED, holder)
+    started = max(0, len(launched) - said.idle - said.launched)
+    for request in launched[:started]:
         tray = tray.with_request(replace(request, step=Step.SERVED, note=STARTED))
+    for request in launched[started:]:
+        tray = tray.with_request(replace(request, counted_at=now))
+    return tray
+
+
+def _launched(tray: Tray, count: int, *, address: str, holder: str) -> Tray:
+    """So many of what the address was shown are launched; what it was shown beside them waits on.
+
+    Where it was shown things twice and told of one, another client has the address too, or a report was
+    lost: what is left may be launched this very moment, so it is not shown again.
+    """
+    shown = _oldest_first(tray, Step.SHOWN, address)
+    looks = {request.look for request in shown}
+    for at, request in enumerate(sorted(shown, key=lambda each: -each.look)):
+        if at < count:
+            tray = tray.with_request(replace(request, step=Step.LAUNCHED, held_by=holder))
+        elif len(looks) == 1:
+            tray = tray.with_request(replace(request, step=Step.ASKED, held_by=""))
     return tray
 
 
 def _faded(tray: Tray, now: Instant, terms: Terms) -> Tray:
-    """A client that fell silent after it was shown something may have launched it: it is not counted on."""
+    """What nobody has had a word of for long is not counted on.
+
+    A client counts its queue only when it is shown something. So of what it launched and has not counted, one
+    at a time makes room: while work waits, another is asked for in its place, and then it counts.
+    """
     away = tray.heard_at is not None and now - tray.heard_at > terms.silent_s
     tray = lapsed(tray, now, -1 if away else terms.lapse_s)
     for request in tray.requests:
         old = request.given_at is not None and now - request.given_at > terms.lapse_s
         if request.step is Step.SHOWN and old:
             tray = tray.with_request(replace(request, step=Step.SERVED, note=STARTED))
+    holders = {request.held_by for request in tray.requests if request.step is Step.LAUNCHED}
+    for holder in sorted(holders):
+        launched = _oldest_first(tray, Step.LAUNCHED, holder)
+        if all(now - (each.counted_at or 0) > terms.lapse_s for each in launched):
+            tray = tray.with_request(replace(launched[0], step=Step.SERVED, note=STARTED))
+            for request in launched[1:]:
+                tray = tray.with_request(replace(request, counted_at=now))
     return tray
 
 
@@ -105,7 +135,7 @@ def _heard(tray: Tray, now: Instant, client: str) -> Tray:
     return replace(tray, heard_at=now, report=report, calls=tray.calls + 1)
 
 
-def _oldest_first(tray: Tray, step: Step) -> list[Request]:
+def _oldest_first(tray: Tray, step: Step, holder: str) -> list[Request]:
     assert step in NAMELESS
-    found = [request for request in tray.requests if request.step is step]
+    found = [each for each in tray.requests if each.step is step and each.held_by == holder]
     return sorted(found, key=lambda request: (request.spec.asked_at, request.name))

@@ -74,6 +74,11 @@ class Request:
     native_id: str = ""
     given_at: Instant | None = None
     note: str = ""
+    # At a site whose client names no pilots: to which address it was shown and in which call, or by which
+    # client there it was launched and when that one last said how many wait.
+    held_by: str = ""
+    look: int = 0
+    counted_at: Instant | None = None
 
     @property
     def name(self) -> PilotName:

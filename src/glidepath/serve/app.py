@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from glidepath.called.late import LateAnswer
-from glidepath.serve.counter import EVERYBODY, CounterDesk
+from glidepath.serve.counter import EVERYBODY, Address, CounterDesk
 from glidepath.serve.desk import Denied, Desk
 from glidepath.serve.jsonrpc import BODY_BYTES_MAX as RPC_BYTES_MAX
 from glidepath.serve.jsonrpc import RpcError, error_text, read_call, result_text
@@ -75,16 +75,16 @@ class Doorway:
     async def rpc(self, request: Request) -> Response:
         """POST /sites/NAME-SECRET/jsonrpc, and /jsonrpc where the whole demand is open to all"""
         try:
-            site = await self._address(request)
+            address = await self._address(request)
             call = read_call(await body_of(request, RPC_BYTES_MAX))
-            result = await threaded(partial(self.counter.answer, site, call))
+            result = await threaded(partial(self.counter.answer, address, call))
         except RpcError as error:
             return JSONResponse(error_text(error), 400, HEADERS)
         return JSONResponse(result_text(call.id, result), headers=HEADERS)
 
     async def page(self, request: Request) -> Response:
         """GET of the same addresses: for people"""
-        site = await self._address(request)
+        site = (await self._address(request)).site
         everything = site == EVERYBODY
         read = self.counter.everything if everything else partial(self.counter.share, site)
         rows = await threaded(read)
@@ -93,15 +93,15 @@ class Doorway:
         title = "Queue status" if everything else f"Share of {site}"
         return HTMLResponse(page(title, rows, said), headers=PAGE_HEADERS)
 
-    async def _address(self, request: Request) -> str:
-        """The site whose address this is; none is told apart from one that was never there."""
+    async def _address(self, request: Request) -> Address:
+        """Which site's address this is; none is told apart from one that was never there."""
         secret = request.path_params.get("secret")
         who = request.client.host if request.client else "?"
         if secret is None:
             if not self.desk.settings.serve.open:
                 raise Denied(404, "each client has an address of its own; ask for one")
             self._slow_down(self.open_to_all, who)
-            return EVERYBODY
+            return Address(EVERYBODY)
         shown = spelled(secret)
         try:
             if shown is None:
@@ -111,7 +111,7 @@ class Doorway:
             self._slow_down(self.strangers, who)
             raise Denied(404, "there is nothing here") from None
         self._slow_down(self.sites, found.id)
-        return found.site
+        return Address(found.site, found.id)
 
     async def _site(self, request: Request) -> str:
         """The site that calls, once it has shown that it is that site."""

@@ -7,6 +7,7 @@ nothing else; what it says of itself is shown to nobody but people who have that
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import partial
 
 from glidepath.called.nameless import Counted, Wanted, counted, row_of, shown, wanted_of
@@ -19,6 +20,16 @@ from glidepath.serve.jsonrpc import PARAMS, GetState, Monitoring, RpcError
 
 # The address without a site; no site can have this name.
 EVERYBODY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where somebody calls: of which site, and which of the site's addresses."""
+
+    site: str
+    id: str = ""
+
+
 # Reports of a client that are remembered, so that one that is sent again is known.
 HEARD_MAX = 50
 Rows = dict[Wanted, int]
@@ -30,12 +41,12 @@ class CounterDesk:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
 
-    def answer(self, site: str, call: GetState | Monitoring) -> object:
+    def answer(self, address: Address, call: GetState | Monitoring) -> object:
         """The result of one call at the address of a site, or at the open one."""
         if isinstance(call, GetState):
-            rows = self.everything() if site == EVERYBODY else self._shown(site)
+            rows = self.everything() if address.site == EVERYBODY else self._shown(address)
             return [_plain(wanted, count) for wanted, count in sorted(rows.items(), key=_fixed)]
-        self._heard(site, call)
+        self._heard(address, call)
         return ""
 
     def everything(self) -> Rows:
@@ -59,14 +70,14 @@ class CounterDesk:
                 rows[row_of(request.spec)] += 1
         return dict(rows)
 
-    def _shown(self, site: str) -> Rows:
-        now, terms = self.desk.clock().now(), self.desk.terms(site)
-        change = partial(shown, now=now, terms=terms, client="a client of pyglidein")
+    def _shown(self, address: Address) -> Rows:
+        now, terms = self.desk.clock().now(), self.desk.terms(address.site)
+        change = partial(shown, now=now, terms=terms, client="a client of pyglidein", address=address.id)
         with self.desk.turn:
-            return self.desk.post.nameless(SiteName(site), change, wall=self.desk.wall())
+            return self.desk.post.nameless(SiteName(address.site), change, wall=self.desk.wall())
 
-    def _heard(self, site: str, call: Monitoring) -> None:
-        post, wall = self.desk.post, self.desk.wall()
+    def _heard(self, address: Address, call: Monitoring) -> None:
+        post, wall, site = self.desk.post, self.desk.wall(), address.site
         with self.desk.turn:
             _, before = post.clients(site).get(call.uuid, (0.0, {}))
             heard = list(before.get("heard", []))
@@ -77,15 +88,14 @@ class CounterDesk:
             if site != EVERYBODY:
                 self.desk.terms(site)
                 now = self.desk.clock().now()
-                change = partial(
-                    _counted, said=call.counted, now=now, client=f"pyglidein {_short(call.uuid)}"
-                )
+                client = f"pyglidein {_short(call.uuid)}"
+                change = partial(_counted, said=call.counted, now=now, client=client, address=address.id)
                 post.nameless(SiteName(site), change, wall=wall)
             post.keep_client(site, call.uuid, {"sums": call.sums, "heard": heard}, wall=wall)
 
 
-def _counted(tray: Tray, said: Counted, now: Instant, client: str) -> tuple[Tray, None]:
-    return counted(tray, said, now, client=client), None
+def _counted(tray: Tray, *, said: Counted, now: Instant, client: str, address: str) -> tuple[Tray, None]:
+    return counted(tray, said, now, client=client, address=address), None
 
 
 def _short(uuid: str) -> str:

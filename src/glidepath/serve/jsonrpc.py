@@ -55,10 +55,11 @@ class Monitoring:
 
     @property
     def mark(self) -> str:
-        """By which it is known if it comes again; clients tell seconds, and may say two things in one."""
+        """By which it is known if it comes again; clients tell seconds, and may say two things in one, or
+        one thing twice with another number."""
         if self.timestamp is None:
             return ""
-        told = json.dumps([self.timestamp, self.metrics], sort_keys=True)
+        told = json.dumps([self.id, self.timestamp, self.metrics], sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     @property
