@@ -78,6 +78,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "jobs": ("core", "journal", "store", "config", "clock", "ranklog", "machinecode"),
     "people": ("core", "clock", "store", "config", "jobs"),
     "sample": ("core", "store"),
+    "sweeping": ("core", "store", "ranklog", "config"),
     "machine": (),
     "machinecode": (),
     "pulse": (),

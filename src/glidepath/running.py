@@ -39,6 +39,8 @@ from glidepath.store.engine import Store, StoreError
 from glidepath.store.job import OVER, Job, JobState
 from glidepath.store.jobs import JobStore
 from glidepath.store.lease import Held
+from glidepath.store.sweep import Sweep
+from glidepath.sweeping import Sweeper
 from glidepath.view import Frame, View
 from glidepath.watching import Watch
 
@@ -154,6 +156,14 @@ class Controllers:
         self.difference = Difference() if self.options.shadow else None
         self.beside = Beside(self.options.home, self.options.config, self.view.say)
         self.placements: Placements | None = None
+        self.sweeper = Sweeper(
+            home=self.options.home,
+            sweep=Sweep(self.store, hold=self.lease.hold),
+            keep=lambda: self.settings.keep,
+            journal_s=lambda: self.settings.store.retention,
+            now=self.clock.now,
+            wall=self.clock.wall,
+        )
 
     def _assembled(self, settings: Settings) -> Provisioner:
         doors, rules, policy = doors_of(settings, self.place, self.clock, self._pauses)
@@ -175,6 +185,8 @@ class Controllers:
             self._serve_pools()
             self._recover()
             self._place_jobs()
+            if not self.options.shadow:
+                self.sweeper.start()
             self.watch.start()
             if self.options.sample:
                 self._submit_samples()
@@ -188,6 +200,7 @@ class Controllers:
             self._end()
         finally:
             self.beside.stop()
+            self.sweeper.stop()
             if self.placements is not None:
                 self.placements.stop()
             if self.server is not None:
@@ -300,6 +313,7 @@ class Controllers:
             trouble = trouble or f"the pool: {self.server.trouble}"
         if self.placements is not None:
             trouble = trouble or self.placements.trouble
+        trouble = trouble or self.sweeper.trouble
         return Frame(time.time(), cycle.plan, self.memory, cycle.outcomes, jobs, counts, trouble)
 
     def _prune(self) -> None:

@@ -148,7 +148,10 @@ def test_cancel_does_what_it_can_and_names_what_it_cannot_find(cli: Cli, home: P
     cli("job", "submit", "--", "true")
     claimed(home)
     cli("job", "submit", "--", "true")
-    said = "glidepath: there is no job 9; `glidepath job list --all` shows those that are kept\n"
+    said = (
+        "glidepath: there is no job 9; one that is over is kept for 90d after its end; "
+        "`glidepath job list --all` shows those that are kept\n"
+    )
     table = "ID  BEFORE   STATE\n 1  running  cancelling\n 2  queued   cancelled\n"
     dry = cli("job", "cancel", "1", "2", "--dry-run")
     assert dry == Ran(0, table, "nothing was cancelled: this was a dry run\n")

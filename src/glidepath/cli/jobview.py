@@ -89,8 +89,12 @@ def answer_of(jobs: list[dict[str, Any]], *, columns: tuple[Column, ...] = COLUM
 def found_job(session: Session, number: int) -> Job:
     try:
         return session.jobs.get(number)
-    except LookupError as error:
-        raise Stop(str(error.args[0]), code=Exit.NOT_FOUND) from None
+    except LookupError:
+        from glidepath.jobs.kept import no_such_job
+
+        why = no_such_job(number, session.located.settings.keep)
+        more = "`glidepath job list --all` shows those that are kept"
+        raise Stop(f"{why}; {more}", code=Exit.NOT_FOUND) from None
 
 
 def attempt_item(attempt: Attempt) -> dict[str, Any]:

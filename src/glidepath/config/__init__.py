@@ -9,7 +9,7 @@ from glidepath.config.default import default_settings
 from glidepath.config.page import EXAMPLE, reference
 from glidepath.config.problems import ConfigError, Problem
 from glidepath.config.reading import Loaded, load, warnings_of
-from glidepath.config.settings import Settings
+from glidepath.config.settings import KeepSettings, Settings
 from glidepath.config.shown import show
 from glidepath.config.values import (
     book_of,
@@ -28,6 +28,7 @@ __all__ = [
     "EXAMPLE",
     "ClusterSettings",
     "ConfigError",
+    "KeepSettings",
     "Loaded",
     "Problem",
     "Settings",

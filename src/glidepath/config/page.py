@@ -18,6 +18,7 @@ from glidepath.config.cluster import ClusterSettings, ClusterWindowSettings, Par
 from glidepath.config.fields import exact_duration
 from glidepath.config.settings import (
     CycleSettings,
+    KeepSettings,
     OwnerSettings,
     PilotSettings,
     PolicySettings,
@@ -34,6 +35,7 @@ from glidepath.plugins import BACKENDS, DEMAND, POLICIES, Catalog, Installed, Pl
 
 TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("[store]", StoreSettings),
+    ("[keep]", KeepSettings),
     ("[cycle]", CycleSettings),
     ("[pilots]", PilotSettings),
     ("[policy]", PolicySettings),

@@ -65,6 +65,35 @@ class StoreSettings(Table):
     )
 
 
+class KeepSettings(Table):
+    """How long jobs that are over are kept, and what belongs to them. Each is removed some time after."""
+
+    jobs: Span = Field(
+        default=90 * DAY_S,
+        description="How long a job that is over can be listed and shown, with its ranks and events, counted "
+        "from its end. Three months are a quarter's report. A job that one which is not over stands `beside` "
+        "stays for as long.",
+    )
+    logs: Span = Field(
+        default=30 * DAY_S,
+        description="How long what a job wrote is kept, counted from its end; never longer than the job. "
+        "Logs are most of what a home holds.",
+    )
+    client_keys: Span = Field(
+        default=7 * DAY_S,
+        description="How long a client key is known at least, counted from its submission; never longer than "
+        "the job. Within this time the same submission gives the same job, and later it may give a new one. "
+        "It must outlive every client that tries again: a week is longer than a weekend's outage.",
+    )
+
+    @model_validator(mode="after")
+    def _within_the_job(self) -> KeepSettings:
+        for name, span_s in (("logs", self.logs), ("client_keys", self.client_keys)):
+            if span_s > self.jobs:
+                raise ValueError(f"`{name}` must not be longer than `jobs`, which they belong to")
+        return self
+
+
 class CycleSettings(Table):
     """How often glidepath looks and decides."""
 
@@ -263,6 +292,9 @@ class Settings(Table):
     """Everything that can be configured."""
 
     store: StoreSettings = Field(default_factory=StoreSettings, description="Where things are kept.")
+    keep: KeepSettings = Field(
+        default_factory=KeepSettings, description="How long jobs that are over are kept."
+    )
     cycle: CycleSettings = Field(default_factory=CycleSettings, description="How often glidepath decides.")
     pilots: PilotSettings = Field(default_factory=PilotSettings, description="What holds for all pilots.")
     policy: PolicySettings = Field(default_factory=PolicySettings, description="How pressure follows demand.")

@@ -28,6 +28,7 @@ from glidepath.store.placed_rows import client_keys, events, placed, ranks
 from glidepath.store.placed_spec import PlacedSpec, checked_client_key, spec_of, spec_text
 
 EVENTS_MAX = 1000
+KEY_TRIES_MAX = 3
 
 
 class KeyTaken(ValueError):
@@ -177,13 +178,9 @@ class PlacedStore:
             digest = hashlib.sha256(same.encode()).hexdigest()
             mine = {"owner": owner, "key": key, "job": 0, "digest": digest, "wall_s": wall}
             of_key = (client_keys.c.owner == owner) & (client_keys.c.key == key)
-            # The row is taken before the job is made: whoever comes at the same time waits for us here.
-            fresh = insert(conn, client_keys).values(mine).on_conflict_do_nothing()
-            if conn.execute(fresh.returning(client_keys.c.job)).first() is None:
-                had = conn.execute(select(client_keys.c.job, client_keys.c.digest).where(of_key)).one()
-                if had.digest != digest:
-                    raise KeyTaken(f"the client key was used for another job, {had.job}; choose a new one")
-                return Submitted(had.job, new=False)
+            had = _job_of_key(conn, mine, of_key)
+            if had is not None:
+                return had
         number = int(conn.execute(jobs.insert().returning(jobs.c.id), row).scalar_one())
         if of_key is not None:
             conn.execute(update(client_keys).where(of_key).values(job=number))
@@ -331,6 +328,23 @@ class PlacedStore:
                 )
             )
             return int(conn.execute(query).scalar_one())
+
+
+def _job_of_key(conn: Connection, mine: dict[str, Any], of_key: Any) -> Submitted | None:
+    """The job that the key has already; none where the key is ours from now on."""
+    fresh = insert(conn, client_keys).values(mine).on_conflict_do_nothing()
+    for _ in range(KEY_TRIES_MAX):
+        # The row is taken before the job is made: whoever comes at the same time waits for us here.
+        if conn.execute(fresh.returning(client_keys.c.job)).first() is not None:
+            return None
+        query = select(client_keys.c.job, client_keys.c.digest).where(of_key)
+        had = conn.execute(query).one_or_none()
+        if had is None:
+            continue  # Its time was over, and it was removed in this very moment.
+        if had.digest != mine["digest"]:
+            raise KeyTaken(f"the client key was used for another job, {had.job}; choose a new one")
+        return Submitted(had.job, new=False)
+    raise KeyTaken("the client key is being used by others at this moment; choose a new one")
 
 
 def _timeless(text: str) -> dict[str, Any]:

@@ -1,0 +1,20 @@
+"""What is said of jobs and logs that are not there: the settings come in, sentences go out.
+
+A job that was removed, one that never was and one that the caller may not see are told in the same words.
+"""
+
+from __future__ import annotations
+
+from glidepath.config import KeepSettings
+from glidepath.core.units import shown_duration
+
+
+def no_such_job(job: int, keep: KeepSettings) -> str:
+    return f"there is no job {job}; one that is over is kept for {shown_duration(keep.jobs)} after its end"
+
+
+def no_such_log(what: str, keep: KeepSettings, *, ended_wall: float | None, wall: float) -> str:
+    """`what` is the log by its name, such as `stdout of rank 2 for attempt 1`."""
+    if ended_wall is not None and wall - ended_wall >= keep.logs:
+        return f"the {what} was kept for {shown_duration(keep.logs)} after the job's end and is gone"
+    return f"the job left no {what}"
