@@ -35,6 +35,7 @@ COMPUTING = {
     "sim": ["tests/sim"],
     "schedule": ["tests/schedule"],
     "placing": ["tests/placing"],
+    "account": ["tests/account"],
     "jobs": ["tests/jobs"],
 }
 # The longest first, so that none of them is what both lanes wait for in the end.

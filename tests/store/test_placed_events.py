@@ -15,6 +15,8 @@ from glidepath.store.placed_spec import PlacedSpec
 
 WRITERS = 4
 EACH = 25
+# Far more than there is to read; the writers are slower than the reader.
+READS_MAX = 1_000_000
 
 
 def spec(owner: str) -> PlacedSpec:
@@ -33,7 +35,7 @@ def test_a_reader_that_goes_on_behind_the_last_event_misses_none_of_many_writers
     for each in writers:
         each.start()
     seen: list[int] = []
-    while True:
+    for _ in range(READS_MAX):
         alive = any(each.is_alive() for each in writers)
         found = placed.events(after=seen[-1] if seen else 0)
         seen += [event.id for event in found]
