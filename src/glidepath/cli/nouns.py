@@ -52,6 +52,16 @@ NOUNS: dict[str, Entry] = {
     ),
     "serve": Entry("serve", "serve the sites that can only call out"),
     "token": Entry("token", "tokens that sites call with", ("issue", "list", "revoke")),
+    "person": Entry(
+        "person",
+        "people who come by HTTP: their roles and their tokens",
+        ("add", "list", "show", "role", "leave", "issue", "tokens", "revoke"),
+    ),
+    "project": Entry(
+        "project",
+        "projects that jobs are submitted for, and who belongs to them",
+        ("add", "list", "show", "join", "leave", "close"),
+    ),
     "agent": Entry(
         "agent",
         "run at a site that can only call out, and close or open it there",
@@ -64,6 +74,6 @@ PLURALS = {
     f"{noun}s": noun
     for noun in (
         *("job", "queue", "partition", "node", "pool", "site", "pilot", "plan", "demand", "journal"),
-        *("config", "token", "agent"),
+        *("config", "token", "agent", "person", "project"),
     )
-}
+} | {"people": "person"}

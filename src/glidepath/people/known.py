@@ -37,11 +37,8 @@ class NotKnown(DeskError):
         super().__init__("no token that is in force was shown")
 
 
-@dataclass(frozen=True, slots=True)
 class Refused(Exception):
     """Why, for the log of the server."""
-
-    why: str
 
 
 class Provider(Protocol):
@@ -104,7 +101,7 @@ class People:
                 raise Refused("it is none of ours" if token_text else "none was shown")
         except Refused as refused:
             with self._lock:
-                self._reasons.say(refused.why)
+                self._reasons.say(str(refused))
             raise NotKnown from None
         with self._lock:
             self._kept.pop(key, None)

@@ -1,0 +1,92 @@
+"""What the verbs about people and projects share: the register as whoever sits here may change it.
+
+Whoever can open the store is an admin of it, under the name of their login. A change is told in a sentence on
+stderr; on stdout is the item, for those who ask for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from glidepath.cli.output import DRY_RUN, OUTPUT, Reader, drawn
+from glidepath.cli.session import login, opened
+from glidepath.cli.verb import Answer, Exit, Options, Stop, Verb
+
+if TYPE_CHECKING:
+    from glidepath.jobs.caller import Caller
+    from glidepath.jobs.errors import DeskError
+    from glidepath.people.register import Register
+
+PERSON: Options = {"name": {"args": ("name",), "metavar": "NAME", "help": "the name of a person"}}
+PROJECT: Options = {"project": {"args": ("project",), "metavar": "PROJECT", "help": "the name of a project"}}
+
+
+def stopped(error: DeskError) -> Stop:
+    """The end of a verb whose question was not answered."""
+    from glidepath.jobs.errors import Unknown, Unusable
+
+    codes = ((Unknown, Exit.NOT_FOUND), (Unusable, Exit.USAGE))
+    return Stop(str(error), code=next((code for kind, code in codes if isinstance(error, kind)), Exit.FAILED))
+
+
+@contextmanager
+def registering(
+    verb: Verb, *, write: bool = False, create: bool = False
+) -> Iterator[tuple[Register, Caller]]:
+    from glidepath.jobs.caller import Caller, Role
+    from glidepath.jobs.errors import DeskError
+    from glidepath.people.register import Register
+
+    with opened(verb, write=write, create=create) as session:
+        try:
+            yield Register(session.store, verb.caller.wall), Caller(login(), Role.ADMIN)
+        except DeskError as error:
+            raise stopped(error) from None
+
+
+class Change(Verb):
+    """Base of the verbs that change something: the item that came of it, and the sentence about it."""
+
+    kind: ClassVar[str]
+    creates: ClassVar[bool] = False  # whether it may make a store where there is none
+    options: ClassVar[Options] = {**DRY_RUN, **OUTPUT}
+
+    @property
+    def dry(self) -> bool:
+        return bool(self.given["dry_run"])
+
+    def change(self, register: Register, caller: Caller) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def said(self, item: dict[str, Any]) -> str:
+        raise NotImplementedError
+
+    def lines(self, item: dict[str, Any]) -> tuple[str, ...]:
+        """What is on stdout for people."""
+        return ()
+
+    def run(self) -> int:
+        with registering(self, write=not self.dry, create=self.creates and not self.dry) as (
+            register,
+            caller,
+        ):
+            item = self.change(register, caller)
+        answer = Answer(self.kind, (item,), lines=self.lines(item))
+        self.caller.out.write(drawn(answer, self.given["output"], self.caller))
+        self.caller.say(f"nothing was changed; otherwise: {self.said(item)}" if self.dry else self.said(item))
+        return Exit.DONE
+
+
+class Look(Reader):
+    """Base of the verbs that only look."""
+
+    options: ClassVar[Options] = Reader.options
+
+    def answer(self) -> Answer:
+        with registering(self) as (register, caller):
+            return self.found(register, caller)
+
+    def found(self, register: Register, caller: Caller) -> Answer:
+        raise NotImplementedError
