@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glidepath.clock import iso
-from glidepath.core.text import nearest, one_line
+from glidepath.core.text import known_word, nearest, one_line
 from glidepath.core.units import shown_duration
 from glidepath.jobs.caller import ROLES, Caller, Role
 from glidepath.jobs.errors import Clash, Forbidden, Unknown, Unusable
@@ -258,14 +258,10 @@ def _only(caller: Caller, role: Role, what: str) -> None:
 
 
 def _role(word: str) -> str:
-    if word not in ROLES:
-        near = nearest(word, ROLES)
-        listed = ", ".join(f"`{role}`" for role in ROLES)
-        raise Unusable(
-            f"`{one_line(word)}` is no role; there are {listed}"
-            + (f"; did you mean `{near}`?" if near else "")
-        )
-    return word
+    try:
+        return known_word(word, ROLES)
+    except ValueError as error:
+        raise Unusable(f"the role {error}") from None
 
 
 def _named(kind: str, name: str, form: re.Pattern[str], words: str) -> None:
