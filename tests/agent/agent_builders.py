@@ -107,9 +107,9 @@ def settings_of(*sites: str, **serve: Any) -> Settings:
 class Served:
     """A demand server on a port of loopback, in a thread of this process, over a store of its own."""
 
-    def __init__(self, home: Path, settings: Settings) -> None:
+    def __init__(self, home: Path, settings: Settings, url_of_store: str = "") -> None:
         self.home = home
-        self.url_of_store = f"sqlite:///{home}/glidepath.db"
+        self.url_of_store = url_of_store or f"sqlite:///{home}/glidepath.db"
         self.store: Store = open_store(self.url_of_store)
         migrate(self.store)
         self.desk = Desk(self.store, settings)
@@ -137,9 +137,9 @@ class Served:
 
 
 @contextmanager
-def served(home: Path, *sites: str, **serve: Any) -> Iterator[Served]:
+def served(home: Path, *sites: str, url_of_store: str = "", **serve: Any) -> Iterator[Served]:
     home.mkdir(parents=True, exist_ok=True)
-    made = Served(home, settings_of(*sites, **serve))
+    made = Served(home, settings_of(*sites, **serve), url_of_store)
     try:
         yield made
     finally:

@@ -6,6 +6,7 @@ import http.client
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from agent.agent_builders import Served, pilot, plain_report, served, settings_of, spec, text
 from glidepath.called.backend import CalledBackend
 from glidepath.called.settings import CalledSettings
+from glidepath.core.provision.pilot import PilotSpec
 from glidepath.core.quantity import Owner, SiteName
 from glidepath.ports import Place
 from glidepath.serve.app import BODY_BYTES_MAX
@@ -52,6 +54,13 @@ def backend(world: Served, site: str = "west") -> CalledBackend:
     return CalledBackend(SiteName(site), CalledSettings(), Place(world.home, world.url_of_store))
 
 
+def wanted(world: Served, *specs: PilotSpec) -> None:
+    """Asked for, each at its site."""
+    for each in specs:
+        with closing(backend(world, each.site)) as site:
+            site.submit(each)
+
+
 def first_call(world: Served, token: str, site: str = "west", **more: Any) -> tuple[int, Any]:
     path = f"/api/v1/sites/{site}/call"
     code, late = ask(world, path, text(plain_report(**more)), token=token)
@@ -62,9 +71,8 @@ def first_call(world: Served, token: str, site: str = "west", **more: Any) -> tu
 def test_a_call_brings_what_was_asked_for_with_the_pilots_own_secret_once_it_is_the_sites_turn(
     world: Served,
 ) -> None:
-    site, token = backend(world), world.token()
-    wanted = replace(spec(asked_at=world.desk.clock().now()), secrets=(("token", "a.b.c"),))
-    site.submit(wanted)
+    token = world.token()
+    wanted(world, replace(spec(asked_at=world.desk.clock().now()), secrets=(("token", "a.b.c"),)))
     code, orders = first_call(world, token)
     assert code == 200
     assert [(s["name"], s["secrets"]) for s in orders["starts"]] == [("p1", [["token", "a.b.c"]])]
@@ -74,7 +82,6 @@ def test_a_call_brings_what_was_asked_for_with_the_pilots_own_secret_once_it_is_
     assert (code, orders["starts"]) == (200, [])
     with world.store.read() as conn:
         assert conn.exec_driver_sql("SELECT count(*) FROM call_secrets").scalar() == 0
-    site.close()
 
 
 def test_a_report_that_was_sent_before_changes_nothing(world: Served) -> None:
@@ -142,7 +149,7 @@ def test_a_body_that_is_too_long_is_refused_by_its_stated_length_and_by_what_com
     ["", "x", "gps.west.aaaaaaaa." + "a" * 52, "gps.west.aaaaaaaa", SCRIPT, "gps.east.{}", "'; DROP TABLE--"],
 )
 def test_who_shows_no_token_of_the_site_gets_nothing(world: Served, shown: str) -> None:
-    backend(world).submit(spec())
+    wanted(world, spec())
     code, said = ask(world, CALL, text(plain_report()), token=shown)
     assert (code, said) == (401, {"error": "no token of this site that is in force"})
 
@@ -153,10 +160,9 @@ def test_a_token_is_good_for_its_site_alone_and_tells_nothing_of_others_owners_o
     stolen = world.token("east")
     world.token("west")
     now = world.desk.clock().now()
-    site = backend(world)
-    site.submit(replace(spec(asked_at=now), owner=Owner("alice-of-physics"), secrets=(("t", "pool-token"),)))
+    theirs = replace(spec(asked_at=now), owner=Owner("alice-of-physics"), secrets=(("t", "pool-token"),))
     mine = replace(spec("p2", asked_at=now, site=SiteName("east")), owner=Owner("bob-of-biology"))
-    backend(world, "east").submit(mine)
+    wanted(world, theirs, mine)
     told = [ask(world, path, token=stolen) for path in (CALL, "/api/v1/sites/west", "/api/v1/sites/east")]
     told += [ask(world, CALL, text(plain_report()), token=stolen)]
     told += [first_call(world, stolen, "east")]
@@ -208,8 +214,7 @@ def test_many_sites_call_at_once_and_each_gets_its_own(tmp_path: Path) -> None:
     with served(tmp_path / "many", *names, calls_per_minute=10_000) as world:
         now = world.desk.clock().now()
         tokens = {name: world.token(name) for name in names}
-        for name in names:
-            backend(world, name).submit(spec(f"of-{name}", asked_at=now, site=SiteName(name)))
+        wanted(world, *(spec(f"of-{name}", asked_at=now, site=SiteName(name)) for name in names))
         got: dict[str, list[str]] = {}
 
         def one(name: str) -> None:

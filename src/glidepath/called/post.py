@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select
 
 from glidepath.called.tray import Request, Step, Terms, Tray, called
 from glidepath.called.words import Orders, Report
@@ -27,6 +27,8 @@ from glidepath.store.call_rows import call_clients, call_requests, call_secrets,
 from glidepath.store.engine import insert
 
 TICKET_BYTES = 18
+# Of all locks of ours in the database, the first number of those on trays.
+TRAY_LOCK = 7237108
 # Of a site; a page of them is as much as people read.
 CLIENTS_MAX = 200
 T = TypeVar("T")
@@ -74,7 +76,7 @@ class Post:
     ) -> Outcome:
         """One act of the provisioner; `hidden` are the secrets of the pilot of that name."""
         with self._store.write() as conn:
-            before = _read(conn, site)
+            before = _read_alone(conn, site)
             after, outcome = change(before)
             _keep(conn, before, after)
             if hidden and before.of(name) is None and after.of(name) is not None:
@@ -87,7 +89,7 @@ class Post:
     ) -> Orders | Late:
         """One call of the site's agent, as a whole or not at all."""
         with self._store.write() as conn:
-            before = _read(conn, site)
+            before = _read_alone(conn, site)
             if not before.ticket:
                 before = replace(before, ticket=_ticket())
                 _keep_site(conn, before, wall=None)
@@ -101,7 +103,7 @@ class Post:
     def nameless(self, site: SiteName, change: Callable[[Tray], tuple[Tray, T]], *, wall: float) -> T:
         """What a client that names no pilots asks for or says; it has no ticket."""
         with self._store.write() as conn:
-            before = _read(conn, site)
+            before = _read_alone(conn, site)
             after, found = change(before)
             after = after if after.ticket else replace(after, ticket=_ticket())
             _keep(conn, before, after)
@@ -141,6 +143,17 @@ def digest_of(spec: PilotSpec) -> str:
 
 def _ticket() -> str:
     return secrets.token_urlsafe(TICKET_BYTES)
+
+
+def _read_alone(conn: Connection, site: SiteName) -> Tray:
+    """To be changed: nobody else reads it to change it before this transaction is over.
+
+    Or the provisioner takes back what the server hands out in the same moment, and both believe it. SQLite
+    has one writer at a time by itself.
+    """
+    if conn.dialect.name == "postgresql":
+        conn.execute(select(func.pg_advisory_xact_lock(TRAY_LOCK, func.hashtext(site))))
+    return _read(conn, site)
 
 
 def _read(conn: Connection, site: SiteName) -> Tray:
