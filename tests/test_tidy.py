@@ -82,6 +82,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "machine": (),
     "machinecode": (),
     "pulse": (),
+    "nudge": ("pulse",),
     "view": ("core", "store"),
     "assembly": ("*",),
     "placement": ("*",),

@@ -27,15 +27,22 @@ from glidepath.journal.journal import Journal
 from glidepath.journal.placing import PlacingJournal
 from glidepath.loop import Cycle, run_cycle
 from glidepath.machine import machine
+from glidepath.nudge import Nudges
 from glidepath.ports import Cluster, Lively, Place
 from glidepath.scheduler import PlaceDoors, Scheduler
 from glidepath.store.engine import Store, StoreError
 from glidepath.store.lease import NOT_OURS, Held
 from glidepath.store.placed import PlacedStore
 
-# How often the store is asked for something new while there is nothing to do: people wait for an answer.
+# How often the store is asked for something new while there is nothing to do: people wait for an answer. Who
+# writes into it from this home says so; others are found in this time.
 LOOK_S = 0.05
-CLUSTER_LOOK_S = 0.5
+LOOK_NUDGED_S = 0.25
+CLUSTER_LOOK_S = 0.1
+# So much time may be spent on plans at once, and this share of it in the long run, for those who wait.
+BURST_S, SHARE_OF_TIME = 0.25, 0.5
+# After a turn, so many times as long as it took goes by before the next is made for what a cluster says.
+REST_TURNS = 4
 STOP_S_MAX = 30.0
 MEMORY_SHARE_PERCENT = 80
 
@@ -118,6 +125,34 @@ def cluster_door(name: str, cluster: ClusterSettings, place: Place) -> Cluster:
 
 
 @dataclass
+class Pace:
+    """When a turn may begin that somebody or something calls for, so that plans leave time for all else.
+
+    What turns took is counted, and forgotten as time goes by: a single call is answered at once, a stream of
+    them in turns that take half of a processor at most.
+    """
+
+    burst_s: float = BURST_S
+    share: float = SHARE_OF_TIME
+    _spent_s: float = 0.0
+    _at: float = 0.0
+
+    def took(self, began: float, ended: float) -> None:
+        self._forget(began)
+        self._spent_s += ended - began
+        self._forget(ended)
+
+    def soonest(self, now: float) -> float:
+        """The moment from which on a turn may begin."""
+        self._forget(now)
+        return now + max(0.0, self._spent_s - self.burst_s) / self.share
+
+    def _forget(self, now: float) -> None:
+        self._spent_s = max(0.0, self._spent_s - (now - self._at) * self.share)
+        self._at = now
+
+
+@dataclass
 class Placement:
     """One cluster and the thread that runs it."""
 
@@ -129,11 +164,14 @@ class Placement:
     memory: PlaceMemory = field(default_factory=PlaceMemory)
     trouble: str = ""
     last: PlaceCycle | None = None
+    look_s: float = LOOK_S
 
     def __post_init__(self) -> None:
-        self._stop = threading.Event()
+        self.woken = threading.Event()  # Look at the store now, or stop.
+        self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"cluster {self.name}", daemon=True)
-        self._newest = 0
+        self._newest = 0  # of what people asked for
+        self._pace, self._took_s = Pace(), 0.0
 
     @property
     def alive(self) -> bool:
@@ -144,7 +182,8 @@ class Placement:
 
     def stop(self) -> None:
         """No more turns; one that is under way ends first, within its own limits."""
-        self._stop.set()
+        self._stopping = True
+        self.woken.set()
         if self._thread.is_alive():
             self._thread.join(STOP_S_MAX)
         close = getattr(self.scheduler.doors.cluster, "close", None)
@@ -153,7 +192,7 @@ class Placement:
 
     def _run(self) -> None:
         recovered = False
-        while not self._stop.is_set():
+        while not self._stopping:
             began = time.monotonic()
             wait_s = float(self.scheduler.rules.cycle_s_max)
             try:
@@ -163,7 +202,11 @@ class Placement:
                 wait_s = self._once()
             except OSError as error:
                 self.trouble = f"the cluster `{self.name}`: {error}"
-            self._wait(began, wait_s)
+            ended = time.monotonic()
+            self._took_s = ended - began
+            self._pace.took(began, ended)
+            # However long a turn takes, there is a rest before the next.
+            self._wait(max(began + wait_s, ended + min(self._took_s, self.scheduler.rules.cycle_s_min)))
 
     def _once(self) -> float:
         self._newest = self.jobs.newest_event()
@@ -181,27 +224,43 @@ class Placement:
         self.last = cycle
         return cycle
 
-    def _wait(self, began: float, wait_s: float) -> None:
+    def _wait(self, deadline: float) -> None:
         """Until the next turn is due, somebody wants something, or the cluster says that it changed."""
         cluster = self.scheduler.doors.cluster
-        earliest, deadline = began + self.scheduler.rules.cycle_s_min, began + wait_s
-        look_at = 0.0
-        while not self._stop.wait(LOOK_S):
-            now = time.monotonic()
-            if now >= deadline:
+        lively = cluster if isinstance(cluster, Lively) else None
+        asked = changed = False
+        now = ended = time.monotonic()
+        look_at = cluster_look_at = now
+        # What people wait for comes first; clusters say all the time that something of theirs is different.
+        rest_s = min(float(self.scheduler.rules.cycle_s_min), REST_TURNS * self._took_s)
+        while not self._stopping:
+            if self.woken.is_set() or now >= look_at:
+                self.woken.clear()
+                look_at, asked = now + self.look_s, asked or self._asked()
+            if lively is not None and now >= cluster_look_at:
+                cluster_look_at, changed = now + CLUSTER_LOOK_S, changed or self._changed(lively)
+            due = min(deadline, ended + rest_s) if changed else deadline
+            due = min(due, self._pace.soonest(now)) if asked else due
+            if now >= due:
                 return
-            try:
-                if self._wanted(now >= earliest):
-                    return
-                if isinstance(cluster, Lively) and now >= look_at:
-                    look_at = now + CLUSTER_LOOK_S
-                    if cluster.changed() and now >= earliest:
-                        return
-            except OSError:
-                continue  # Whatever it is, the next turn says so.
+            self.woken.wait(min(look_at, cluster_look_at if lively else due, due) - now)
+            now = time.monotonic()
 
-    def _wanted(self, due: bool) -> bool:
-        return due and self.jobs.newest_event() > self._newest
+    def _asked(self) -> bool:
+        try:
+            asked, newest = self.jobs.asked_since(self._newest)
+        except OSError:
+            return False  # Whatever it is, the next turn says so.
+        if not asked:
+            self._newest = newest
+        return asked
+
+    @staticmethod
+    def _changed(cluster: Lively) -> bool:
+        try:
+            return cluster.changed()
+        except OSError:
+            return False
 
 
 class Placements:
@@ -210,6 +269,7 @@ class Placements:
     def __init__(self, store: Store, lease: Held, clock: SteadyClock) -> None:
         self._store, self._lease, self._clock = store, lease, clock
         self._made: str = ""
+        self._nudges: Nudges | None = None
         self.running: tuple[Placement, ...] = ()
 
     def take_up(self, settings: Settings, place: Place) -> None:
@@ -221,8 +281,17 @@ class Placements:
         self.stop()
         self._made = made
         self.running = tuple(self._placement(name, settings, place) for name in sorted(settings.clusters))
+        self._nudges = Nudges(place.home, self._wake)
+        self._nudges.start()
+        # Into a store on a server others may write who do not know this home.
+        here = self._nudges.listening and self._store.path is not None
         for placement in self.running:
+            placement.look_s = LOOK_NUDGED_S if here else LOOK_S
             placement.start()
+
+    def _wake(self) -> None:
+        for placement in self.running:
+            placement.woken.set()
 
     def _placement(self, name: str, settings: Settings, place: Place) -> Placement:
         rules = cluster_rules(name, settings, self._clock)
@@ -253,6 +322,9 @@ class Placements:
         return ""
 
     def stop(self) -> None:
+        if self._nudges is not None:
+            self._nudges.stop()
+            self._nudges = None
         for placement in self.running:
             placement.stop()
         self.running, self._made = (), ""

@@ -89,9 +89,10 @@ class Session:
 
     @cached_property
     def placed(self) -> PlacedStore:
+        from glidepath.nudge import nudge
         from glidepath.store.placed import PlacedStore
 
-        return PlacedStore(self.store, self.clock)
+        return PlacedStore(self.store, self.clock, nudge=lambda: nudge(self.where.home))
 
     @cached_property
     def clock(self) -> SteadyClock:

@@ -83,7 +83,9 @@ class ClusterSettings(Table):
         "normal, more are not.",
     )
     cycle_min: Span = Field(
-        default=1, description="Shortest time between two plans; people wait for the answer of a submission."
+        default=1,
+        description="Shortest time between two plans that nothing calls for. Whoever submits or cancels is "
+        "answered at once, and what a cluster says is planned with sooner where plans are quick.",
     )
     cycle_max: Span = Field(default=5, description="Longest time between two plans when nothing changes.")
     windows: Annotated[tuple[ClusterWindowSettings, ...], Field(strict=False)] = Field(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,8 @@ from glidepath.store.placed_spec import PlacedSpec, checked_client_key, spec_of,
 
 EVENTS_MAX = 1000
 KEY_TRIES_MAX = 3
+# What people want is told by these; the scheduler tells the others.
+ASKED = ("submitted", "cancelled", "asked")
 
 
 class KeyTaken(ValueError):
@@ -150,9 +152,13 @@ def joined(*more: Any) -> Select[Any]:
 class PlacedStore:
     """The doors of placed jobs; each call is one transaction and durable when it returns."""
 
-    def __init__(self, store: Transactions, clock: Clock) -> None:
+    def __init__(
+        self, store: Transactions, clock: Clock, *, nudge: Callable[[], None] = lambda: None
+    ) -> None:
+        """`nudge` is called after whatever the scheduler should look at soon is durable."""
         self._store = store
         self._clock = clock
+        self._nudge = nudge
 
     def submit(self, spec: PlacedSpec, *, key: str = "") -> Submitted:
         return self.submit_many([(spec, key)])[0]
@@ -162,7 +168,9 @@ class PlacedStore:
         at, wall = self._clock.now(), self._clock.wall()
         with self._store.write() as conn:
             numbered(conn)
-            return [self._submit(conn, spec, key, (at, wall)) for spec, key in wanted]
+            done = [self._submit(conn, spec, key, (at, wall)) for spec, key in wanted]
+        self._nudge()
+        return done
 
     def _submit(self, conn: Connection, spec: PlacedSpec, key: str, when: tuple[Instant, float]) -> Submitted:
         at, wall = when
@@ -258,7 +266,9 @@ class PlacedStore:
             conn.execute(update(jobs).where(jobs.c.id == job).values(**values))
             row = event_row(job, found.job.attempt, wall, ("cancelled", f"cancelled by {by}"))
             conn.execute(events.insert(), row)
-            return _one(conn, job)
+            after = _one(conn, job)
+        self._nudge()
+        return after
 
     def ask_limit(self, job: int, limit_s: int, *, forced: bool = False, by: str = "a user") -> int:
         """Ask for another limit; returns the number of the event, after which the answer will stand.
@@ -274,7 +284,9 @@ class PlacedStore:
             conn.execute(update(placed).where(placed.c.job == job).values(wish=wish))
             text = f"{by} asks for a limit of {limit_s} s"
             row = event_row(job, found.job.attempt, self._clock.wall(), ("asked", text))
-            return int(conn.execute(events.insert().returning(events.c.id), row).scalar_one())
+            number = int(conn.execute(events.insert().returning(events.c.id), row).scalar_one())
+        self._nudge()
+        return number
 
     def ranks(self, job: int, attempt: int | None = None) -> Sequence[tuple[int, RankSeen]]:
         """What each rank of an attempt was last seen to do, by attempt; of all attempts if none is named."""
@@ -299,6 +311,15 @@ class PlacedStore:
         """Cheap: whoever waits for a change asks this."""
         with self._store.read() as conn:
             return int(conn.execute(select(func.max(events.c.id))).scalar() or 0)
+
+    def asked_since(self, event: int) -> tuple[bool, int]:
+        """Whether people asked for something after this event, and the newest of all. Cheap: the scheduler
+        asks it all the time."""
+        asked = func.count().filter(events.c.kind.in_(ASKED))
+        query = select(asked, func.max(events.c.id)).where(events.c.id > event)
+        with self._store.read() as conn:
+            count, newest = conn.execute(query).one()
+        return count > 0, newest or event
 
     def counts(self) -> dict[tuple[str, str, str], int]:
         """How many are not over, by partition, queue and phase."""

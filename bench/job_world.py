@@ -1,0 +1,109 @@
+"""A home with a whole `glidepath up` whose cluster has no processes, its store, and jobs for both queues."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.job_door import RUN_S, nodes_kept
+from bench.placement_worlds import cluster_of, jobs_of
+from glidepath.clock import SteadyClock
+from glidepath.core.place.record import Phase
+from glidepath.core.schedule.job import Job
+from glidepath.store.engine import Store, open_store
+from glidepath.store.job import JobSpec
+from glidepath.store.jobs import number_on
+from glidepath.store.migrations import migrate
+from glidepath.store.placed import PlacedStore
+from glidepath.store.placed_spec import PlacedSpec
+
+CONFIG = """
+[clusters.paper]
+kind = "local"
+{cluster}
+[partitions.main]
+cluster = "paper"
+limit_max = "7d"
+{more}
+"""
+START_S_MAX = 180.0
+STOP_S_MAX = 30.0
+SUBMITTED_AT_ONCE = 500
+
+
+def spec_of(job: Job, *, run_s: float | None = None) -> PlacedSpec:
+    """The same job as a user would submit it."""
+    assert job.limit_s is not None
+    env = () if run_s is None else ((RUN_S, f"{run_s:g}"),)
+    spec = JobSpec(
+        partition=str(job.partition),
+        owner=str(job.owner),
+        command=("work",),
+        env=env,
+        request=job.ask.size,
+        run_s_max=job.limit_s,
+    )
+    ask = job.ask
+    return PlacedSpec(
+        spec, job.queue, nodes=ask.nodes, gpu_milli=ask.gpu_milli, gpu_kinds=ask.gpu_kinds, stoppable=False
+    )
+
+
+class Home:
+    """A folder with a configuration, a store and, while `up` is entered, a scheduler."""
+
+    def __init__(self, folder: Path, *, cluster: str = "", more: str = "") -> None:
+        self.folder = folder
+        self.config = folder / "glidepath.toml"
+        self.config.write_text(CONFIG.format(cluster=cluster, more=more))
+        self.store: Store = open_store(f"sqlite:///{folder / 'glidepath.db'}")
+        migrate(self.store)
+        number_on(self.store, folder)
+        self.jobs = PlacedStore(self.store, SteadyClock())
+
+    def submit_all(self, specs: list[PlacedSpec]) -> None:
+        for first in range(0, len(specs), SUBMITTED_AT_ONCE):
+            self.jobs.submit_many([(spec, "") for spec in specs[first : first + SUBMITTED_AT_ONCE]])
+
+    def count(self, phase: Phase) -> int:
+        return sum(count for (_, _, found), count in self.jobs.counts().items() if found == phase.value)
+
+    def until(self, what: Callable[[], bool], why: str) -> None:
+        until = time.monotonic() + START_S_MAX
+        while not what():
+            assert time.monotonic() < until, why
+            time.sleep(0.2)
+
+    @contextmanager
+    def up(self) -> Iterator[subprocess.Popen[bytes]]:
+        """The whole program; machine code is made, as it is for a cluster of many nodes."""
+        words = ["up", "--home", str(self.folder), "--config", str(self.config), "--plain"]
+        log = (self.folder / "up.log").open("wb")
+        child = subprocess.Popen(
+            [sys.executable, "-m", "bench.job_door", *words],
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "NUMBA_DISABLE_JIT": "0"},
+            cwd=Path(__file__).parents[1],
+        )
+        try:
+            yield child
+        finally:
+            child.terminate()
+            child.wait(STOP_S_MAX)
+            log.close()
+
+
+def full(folder: Path, *, nodes: int, waiting: int, interactive: int) -> Home:
+    """Nodes that are taken to the last, and so many jobs more."""
+    home = Home(folder)
+    cluster = cluster_of(nodes)
+    nodes_kept(folder, cluster)
+    home.submit_all([spec_of(job) for job in jobs_of(4 * nodes, 5, interactive=0, prefix="r")])
+    home.submit_all([spec_of(job) for job in jobs_of(waiting, interactive=interactive)])
+    return home
