@@ -29,28 +29,32 @@ def test_slices_are_cut_at_hours_of_the_clock() -> None:
     assert [(each.hour, each.seconds) for each in found] == [(0, 600), (1, 3600), (2, 800)]
 
 
+def test_an_end_that_is_told_late_takes_back_what_was_counted_too_much() -> None:
+    found = list(slices(a_run(3000, 3500), Instant(7300), Instant(7300)))
+    assert [(each.hour, each.seconds) for each in found] == [(0, -100), (1, -3600), (2, -100)]
+    assert sum(each.charge for each in found) == a_run().total(Instant(500)) - a_run().total(Instant(4300))
+
+
 moments = some.integers(0, 5 * HOUR_S)
 
 
-@given(
-    some.lists(moments, max_size=12),
-    moments,
-    some.one_of(some.none(), moments),
-    some.integers(0, 10**12),
-)
+@given(some.lists(moments, max_size=12), moments, moments, some.integers(0, 10**12))
 def test_whatever_it_is_cut_into_all_slices_are_the_total(
-    looks: list[int], began_at: int, ran_s: int | None, rate: int
+    looks: list[int], began_at: int, ran_s: int, rate: int
 ) -> None:
-    run = a_run(began_at, None if ran_s is None else began_at + ran_s, rate=rate)
-    end, last = Instant(10 * HOUR_S), Instant(0)
+    """Its end is known only at the last look; looks at which clocks went back bring nothing."""
+    running, over = a_run(began_at, rate=rate), a_run(began_at, began_at + ran_s, rate=rate)
+    last = Instant(0)
     charge = seconds = 0
-    # Clocks that go back are looks that bring nothing; what was counted stays counted.
-    for look in [*looks, end]:
-        for each in slices(run, last, Instant(look)):
+    for run, look in [*((running, look) for look in looks), (over, 0)]:
+        until = Instant(max(last, look))
+        for each in slices(run, last, until):
             charge, seconds = charge + each.charge, seconds + each.seconds
-        last = Instant(max(last, look))
-    assert charge == run.total(run.until(end))
-    assert seconds == run.until(end) - began_at
+        last = until
+    if last >= began_at + ran_s:
+        assert (charge, seconds) == (over.total(Instant(began_at + ran_s)), ran_s)
+    else:
+        assert (charge, seconds) == (over.total(last), max(last - began_at, 0))
 
 
 def test_a_run_that_ended_before_it_began_costs_nothing() -> None:

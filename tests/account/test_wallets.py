@@ -16,6 +16,7 @@ from glidepath.core.account.wallet import (
     credits,
     drawn,
     dry_above,
+    given_back,
     placed_below,
     purses,
 )
@@ -90,6 +91,17 @@ def test_all_of_a_charge_is_drawn_where_anything_is_in_force(given: list[Allocat
     for each in found:
         left = next(one.left for one in usable if one.id == each.allocation)
         assert each.amount <= left or (last is not None and each.allocation == last.id)
+
+
+@given(grants, some.integers(0, 10**10))
+def test_a_refund_comes_back_to_where_it_was_drawn_and_never_more_than_that(
+    given: list[Allocation], amount: int
+) -> None:
+    found = given_back(given, amount, NOW)
+    back = sum(-each.amount for each in found)
+    assert back == min(amount, sum(each.drawn for each in given if each.starts_at <= NOW))
+    of = {each.id: each.drawn for each in given}
+    assert all(0 < -each.amount <= of[each.allocation] for each in found)
 
 
 def test_a_level_without_allocations_sets_no_bound_and_one_whose_time_is_over_has_nothing() -> None:

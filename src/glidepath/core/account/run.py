@@ -86,9 +86,19 @@ class Slice:
 
 
 def slices(run: Run, after: Instant, until: Instant) -> Iterator[Slice]:
-    """What is new between two moments, hour by hour. All slices of a run add up to its total."""
+    """What is new between two moments, hour by hour. All slices of a run add up to its total.
+
+    They are below zero where more was counted than the run turned out to be: its end was told late.
+    """
     at = max(after, run.began_at)
     end = run.until(until)
+    if end < at:
+        yield from (Slice(each.hour, -each.seconds, -each.charge) for each in _hours(run, end, at))
+    else:
+        yield from _hours(run, at, end)
+
+
+def _hours(run: Run, at: Instant, end: Instant) -> Iterator[Slice]:
     while at < end:
         hour = at // HOUR_S
         to = Instant(min(end, (hour + 1) * HOUR_S))

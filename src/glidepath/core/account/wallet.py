@@ -88,6 +88,18 @@ def drawn(allocations: Iterable[Allocation], amount: int, now: Instant) -> tuple
     return tuple(found)
 
 
+def given_back(allocations: Iterable[Allocation], amount: int, now: Instant) -> tuple[Drawn, ...]:
+    """A refund, as draws below zero: what was drawn last comes back first; more than was drawn never does."""
+    usable = [each for each in allocations if each.starts_at <= now and each.drawn > 0]
+    found: list[Drawn] = []
+    for each in sorted(usable, key=lambda a: (a.in_force(now), a.ends_at, a.id), reverse=True):
+        part = min(each.drawn, amount)
+        if part:
+            found.append(Drawn(each.id, -part))
+            amount -= part
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Purse:
     """What one level has at present."""
