@@ -9,6 +9,7 @@ from typing import Any
 
 from glidepath.calls import InlineCalls
 from glidepath.clock import Moment
+from glidepath.core.account.run import Rates
 from glidepath.core.cycle import Did, Done, Failed, Outcome, Plan, Refused
 from glidepath.core.place.acts import PlaceAction
 from glidepath.core.place.rank import (
@@ -224,8 +225,17 @@ def a_spec(**own: Any) -> PlacedSpec:
 
 
 class PlacingWorld:
-    def __init__(self, folder: Path, *, nodes: int = 2, url: str = "", rules: Rules | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        nodes: int = 2,
+        url: str = "",
+        rules: Rules | None = None,
+        rates: Rates | None = None,
+    ) -> None:
         self.time = Time()
+        self.rates = rates or Rates()
         self.cluster = MemoryCluster(self.time, tuple(a_node(f"n{at + 1}") for at in range(nodes)))
         self.store = open_store(url or f"sqlite:///{folder / 'place.db'}")
         migrate(self.store)
@@ -239,7 +249,7 @@ class PlacingWorld:
         """A new life of the scheduler on the same store and cluster."""
         mortal = mortal or Mortal()
         names = tuple(part.name for part in self.rules.partitions)
-        journal = PlacingJournal(self.store, "lab", names)
+        journal = PlacingJournal(self.store, "lab", names, rates=self.rates)
         self.memory = PlaceMemory(journal.memory()[0])
         wrapped = mortal.wrap(journal)
         doors = PlaceDoors(

@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from glidepath.clock import Moment
+from glidepath.core.account.run import Rates
 from glidepath.core.cycle import Decision, Did, Outcome, Plan, Refused
 from glidepath.core.place.acts import (
     Began,
@@ -37,6 +38,7 @@ from glidepath.core.schedule.cluster import Cluster
 from glidepath.core.schedule.job import JobName, Lesson, Memory, Promise, Tally
 from glidepath.core.units import shown_duration
 from glidepath.journal import wire
+from glidepath.journal.books import Books, sizes_of
 from glidepath.journal.codec import coder
 from glidepath.store.engine import Store, insert, storable
 from glidepath.store.job import REASON_CHARS_MAX, JobState
@@ -82,6 +84,7 @@ class PlacingJournal:
     partitions: tuple[str, ...]
     hold: Callable[[Connection], None] = lambda connection: None
     wall: Callable[[], float] = lambda: 0.0
+    rates: Rates = field(default_factory=Rates)
 
     def __post_init__(self) -> None:
         self._seen: dict[int, tuple[Any, PlacedJob]] = {}
@@ -192,7 +195,9 @@ class PlacingJournal:
         with self.store.write() as conn:
             self.hold(conn)
             numbered(conn)
-            held = _Changes(conn, moment, wall).done(plan.actions)
+            nodes = (cluster or self._cluster or Cluster((), ())).nodes
+            books = Books(conn, self.rates, sizes_of(nodes))
+            held = _Changes(conn, moment, books).done(plan.actions)
             told = self._promises(conn, schedule.promises, wall)
             self._state_kept(conn, moment, schedule, cluster)
             if plan.actions or plan.decisions != self._decisions:
@@ -286,7 +291,7 @@ class PlacingJournal:
             body = wire.compressed(_OUTCOMES.encode(outcomes))
             of_cycle = update(schedule_cycles).where(schedule_cycles.c.cycle == self._row)
             conn.execute(of_cycle.values(outcomes=body))
-            _Changes(conn, moment, moment.wall_s).not_taken(failed)
+            _Changes(conn, moment, Books(conn, self.rates, sizes_of(()))).not_taken(failed)
 
 
 def _promise_words(one: Promise, had: Instant | None) -> tuple[str, str]:
@@ -313,8 +318,8 @@ def _next_cycle(conn: Connection) -> int:
 class _Changes:
     """What acts change in the store; each update names the attempt and the phases that it may leave."""
 
-    def __init__(self, conn: Connection, moment: Moment, wall: float) -> None:
-        self.conn, self.moment, self.wall = conn, moment, wall
+    def __init__(self, conn: Connection, moment: Moment, books: Books) -> None:
+        self.conn, self.moment, self.wall, self.books = conn, moment, moment.wall_s, books
         self.events: list[dict[str, Any]] = []
 
     def done(self, actions: Iterable[PlaceAction]) -> frozenset[Launch]:
@@ -325,7 +330,8 @@ class _Changes:
                     if action.again or self._launch(action):
                         held.add(action)
                 case Began(at=at):
-                    self._placed(action, (Phase.STARTING,), phase=Phase.RUNNING.value, began_at=at)
+                    if self._placed(action, (Phase.STARTING,), phase=Phase.RUNNING.value, began_at=at):
+                        self.books.began(action.job, action.attempt, at)
                     self._job(action.job, started_wall=self._wall_of(at))
                     self._event(action, "began", "it runs")
                 case Noted(ranks=seen):
@@ -336,7 +342,8 @@ class _Changes:
                     if self._placed(action, phases, **after, wish=None):
                         self._event(action, "ending", why)
                 case Lessen(gone=gone, why=why):
-                    self._placed(action, (Phase.RUNNING,), gone=json.dumps(gone))
+                    if self._placed(action, (Phase.RUNNING,), gone=json.dumps(gone)):
+                        self.books.lessened(action.job, action.attempt, self.moment.at)
                     self._event(action, "lost a rank", why)
                 case Settle():
                     self._settle(action)
@@ -438,6 +445,9 @@ class _Changes:
         left = {"places": "[]", "asked_at": None, "began_at": None, "gone": "[]"} if again else {}
         if not self._placed(action, phases, phase=phase.value, wish=None, after="", after_why="", **left):
             return
+        ended_at = self.moment.at if action.ended_at is None else action.ended_at
+        lost = action.lost or action.then is Then.ANEW
+        self.books.ended(action.job, action.attempt, ended_at, lost=lost)
         state = JobState.QUEUED if again else STATE_OF[action.then]
         why = storable(action.why, letters_max=REASON_CHARS_MAX)
         values: dict[str, Any] = {"state": state.value, "reason": why}

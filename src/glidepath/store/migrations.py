@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Table, func, inspect, select
 
 from glidepath.store.engine import Store, StoreError, insert
 from glidepath.store.schema import metadata, pauses, schema_version
+from glidepath.store.usage_rows import projects_in_a_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ MIGRATIONS = (
     Migration(5, "clients that name no pilots"),
     Migration(6, "placed jobs: what they ask for, ranks, events, plans"),
     Migration(7, "people, projects and their tokens"),
+    Migration(8, "usage, allocations, projects in a tree", projects_in_a_tree),
 )
 KNOWN = MIGRATIONS[-1].number
 
@@ -89,7 +91,7 @@ def _step(store: Store, migration: Migration) -> int:
 
 def tables_since(number: int) -> list[Table]:
     """The tables that arrived in this version of the store."""
-    for rows in ("job_rows", "placed_rows", "call_rows", "people_rows"):
+    for rows in ("job_rows", "placed_rows", "call_rows", "people_rows", "usage_rows"):
         importlib.import_module(f"glidepath.store.{rows}")  # Registers the tables of each.
     return [table for table in metadata.sorted_tables if table.info.get("since", 1) == number]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import Column, Double, Index, Table, Text
 
-from glidepath.store.schema import metadata
+from glidepath.store.schema import Whole, metadata
 
 people = Table(
     "people",
@@ -27,6 +27,9 @@ projects = Table(
     Column("by", Text, nullable=False),
     Column("made_wall_s", Double, nullable=False),
     Column("gone_wall_s", Double),  # absent while it is open
+    Column("parent", Text, nullable=False, server_default=""),  # since 8
+    Column("weight", Whole, nullable=False, server_default="1"),  # since 8: its part beside its siblings
+    Column("dry_at", Whole),  # since 8: when it was first seen to have nothing left
     info={"since": 7},
 )
 

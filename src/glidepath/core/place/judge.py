@@ -34,6 +34,8 @@ Judged = Iterator[Decision[PlaceAction]]
 def judged(record: Record, seen: SetSeen | None, *, listed_at: Instant, now: Instant) -> Judged:
     """What is to be done about a job that is not waiting, by what its cluster lists."""
     if seen is not None and seen.over:
+        # One that began and ended between two looks has run all the same: it is written down, and paid for.
+        yield from _begun(record, seen)
         yield _said(record, Because.RANKS_OVER, settled(record, seen))
         return
     match record.phase:
@@ -81,12 +83,17 @@ def _starting(record: Record, seen: SetSeen | None, listed_at: Instant, now: Ins
     if partial is not None:
         yield partial
     elif all(rank.began_at is not None for rank in seen.ranks):
-        at = max(rank.began_at for rank in seen.ranks if rank.began_at is not None)
-        yield _said(record, Because.BEGAN, Began(record.id, record.attempt, at))
+        yield from _begun(record, seen)
     elif now - asked_at > record.terms.gather_s_max + GATHER_SLACK_S:
         waits = sum(rank.state is RankState.ASKED for rank in seen.ranks)
         why = f"{waits} of {len(seen.ranks)} ranks were not in place in time: {_words(seen.ranks)}"
         yield _said(record, Because.NOT_GATHERED, _halt(record, Then.ANEW, why))
+
+
+def _begun(record: Record, seen: SetSeen) -> Judged:
+    began = [rank.began_at for rank in seen.ranks if rank.began_at is not None]
+    if record.phase is Phase.STARTING and began and len(began) == len(seen.ranks):
+        yield _said(record, Because.BEGAN, Began(record.id, record.attempt, max(began)))
 
 
 def _running(record: Record, seen: SetSeen | None, now: Instant) -> Judged:
