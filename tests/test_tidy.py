@@ -75,7 +75,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("core", "ports", "journal", "store", "status", "config", "clock"),
         *("called", "ranklog", "jobs", "people"),
     ),
-    "jobs": ("core", "journal", "store", "config", "clock", "ranklog", "machinecode"),
+    "jobs": ("core", "journal", "store", "config", "clock", "ranklog", "machinecode", "nudge"),
     "people": ("core", "clock", "store", "config", "jobs"),
     "sample": ("core", "store"),
     "sweeping": ("core", "store", "ranklog", "config"),

@@ -16,7 +16,7 @@ from glidepath.core.place.turn import Word
 from glidepath.core.schedule import compiled
 from glidepath.core.schedule.cluster import Queue
 from glidepath.core.schedule.job import OnLoss
-from glidepath.store.placed import KeyTaken
+from glidepath.store.keys import KeyTaken
 
 
 @pytest.fixture

@@ -151,8 +151,8 @@ def test_what_was_removed_is_told_with_its_time() -> None:
     keep = KeepSettings()
     assert no_such_job(7, keep) == "there is no job 7; one that is over is kept for 90d after its end"
     log = "stdout of rank 0"
-    assert no_such_log(log, keep, ended_wall=0.0, wall=31.0 * DAY) == (
-        "the stdout of rank 0 was kept for 30d after the job's end and is gone"
+    assert no_such_log(7, log, keep, ended_wall=0.0, wall=31.0 * DAY) == (
+        "the stdout of rank 0 of job 7 was kept for 30d after its end and is gone"
     )
-    assert no_such_log(log, keep, ended_wall=0.0, wall=1.0) == "the job left no stdout of rank 0"
-    assert no_such_log(log, keep, ended_wall=None, wall=1e9) == "the job left no stdout of rank 0"
+    assert no_such_log(7, log, keep, ended_wall=0.0, wall=1.0) == "job 7 left no stdout of rank 0"
+    assert no_such_log(7, log, keep, ended_wall=None, wall=1e9) == "job 7 left no stdout of rank 0"

@@ -97,13 +97,9 @@ class Session:
     @cached_property
     def clock(self) -> SteadyClock:
         """The timeline of the controllers, carried on from what they last wrote down."""
-        from glidepath.clock import Moment, SteadyClock
+        from glidepath.journal.carried import CarriedClock
 
-        for header in self.journal.headers(limit=1):
-            kept = header.moment
-            last = Moment(wall_s=kept.wall_s, at=kept.at, boot_id=kept.boot_id, monotonic_s=kept.monotonic_s)
-            return SteadyClock(last, wall=self.wall)
-        return SteadyClock(wall=self.wall)
+        return CarriedClock(self.store, wall=self.wall)()
 
     @cached_property
     def journal(self) -> Journal:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 
 class DeskError(Exception):
-    """`why` is the sentence. No frozen value: what passes through a `with` block is given its traceback."""
+    """`why` is the sentence, `hint` what to do. No frozen value: a `with` block gives it its traceback."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, *, hint: str = "") -> None:
         super().__init__(why)
         self.why = why
+        self.hint = hint
 
 
 class Unknown(DeskError):

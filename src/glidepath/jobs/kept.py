@@ -13,8 +13,8 @@ def no_such_job(job: int, keep: KeepSettings) -> str:
     return f"there is no job {job}; one that is over is kept for {shown_duration(keep.jobs)} after its end"
 
 
-def no_such_log(what: str, keep: KeepSettings, *, ended_wall: float | None, wall: float) -> str:
+def no_such_log(job: int, what: str, keep: KeepSettings, *, ended_wall: float | None, wall: float) -> str:
     """`what` is the log by its name, such as `stdout of rank 2 for attempt 1`."""
     if ended_wall is not None and wall - ended_wall >= keep.logs:
-        return f"the {what} was kept for {shown_duration(keep.logs)} after the job's end and is gone"
-    return f"the job left no {what}"
+        return f"the {what} of job {job} was kept for {shown_duration(keep.logs)} after its end and is gone"
+    return f"job {job} left no {what}"

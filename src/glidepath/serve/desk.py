@@ -19,17 +19,15 @@ from glidepath.called.post import Late, Post
 from glidepath.called.settings import CalledSettings
 from glidepath.called.tray import Step, Terms
 from glidepath.called.words import Orders, Report
-from glidepath.clock import SteadyClock
 from glidepath.config import ConfigError, Settings, Watcher, kind_settings
 from glidepath.config.tables import rebuilt
 from glidepath.core.quantity import SiteName
-from glidepath.journal.journal import Journal
+from glidepath.journal.carried import CarriedClock
 from glidepath.store.engine import Store, StoreError
 from glidepath.store.site_tokens import AGENT, SiteToken, SiteTokens
 
 KIND = "called"
 CONFIG_LOOK_S = 2.0
-CLOCK_LOOK_S = 10.0
 FAULTS_SHOWN_MAX = 3
 
 
@@ -55,12 +53,11 @@ class Desk:
     steady: Callable[[], float] = time.monotonic
     _terms: dict[str, Terms] = field(default_factory=dict)
     _looked_at: float = 0.0
-    _clock: SteadyClock | None = None
-    _clock_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.post = Post(self.store)
         self.tokens = SiteTokens(self.store)
+        self.clock = CarriedClock(self.store, wall=self.wall, steady=self.steady)
         # SQLite lets one write at a time and makes the others sleep and try again; here they stand in line.
         self.turn = threading.Lock()
         self._terms = terms_of(self.settings)
@@ -105,14 +102,6 @@ class Desk:
             "refused_ever": tray.refused,
             "last_refusal": tray.last_refusal,
         }
-
-    def clock(self) -> SteadyClock:
-        """The timeline of the controllers, carried on from what they last wrote down."""
-        if self._clock is None or self.steady() - self._clock_at > CLOCK_LOOK_S:
-            headers = Journal(self.store).headers(limit=1)
-            self._clock = SteadyClock(headers[0].moment if headers else None, wall=self.wall)
-            self._clock_at = self.steady()
-        return self._clock
 
     def terms(self, site: str) -> Terms:
         self._look_for_settings()

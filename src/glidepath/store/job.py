@@ -23,6 +23,7 @@ GPUS_MAX = 1024
 RETRIES_MAX = 100
 TRAITS_MAX = 32
 REASON_CHARS_MAX = 500
+CLIENT_KEY_CHARS_MAX = 200
 # What a job may ask for: what people call it, the least and the most of it.
 AMOUNTS = {
     "cpu_milli": ("CPU", 1, CPU_MILLI_MAX),
@@ -92,6 +93,10 @@ def checked_text(what: str, text: str, *, chars_max: int, empty: bool = False) -
                 f"the {what} has the control character U+{ord(char):04X} at place {place + 1}; leave it out"
             )
     return text
+
+
+def checked_client_key(key: str) -> str:
+    return checked_text("client key", key, chars_max=CLIENT_KEY_CHARS_MAX)
 
 
 @dataclass(frozen=True, slots=True)

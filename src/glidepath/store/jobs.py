@@ -26,6 +26,7 @@ from sqlalchemy import (
 
 from glidepath.core.quantity import Instant, Resources
 from glidepath.ports import Clock
+from glidepath.store import keys
 from glidepath.store.engine import Store
 from glidepath.store.job import (
     LIVE,
@@ -39,8 +40,10 @@ from glidepath.store.job import (
     JobSpec,
     JobState,
     QueueGroup,
+    checked_client_key,
 )
 from glidepath.store.job_rows import attempts, job_of, jobs, row_of, traits_of
+from glidepath.store.keys import Submitted
 from glidepath.store.placed_rows import placed
 
 # A pilot that could take more at once would hold the store for too long; it asks again at once.
@@ -76,6 +79,18 @@ class JobBatch:
             return []
         query = insert(jobs).returning(jobs.c.id, sort_by_parameter_order=True)
         return list(self._conn.execute(query, rows).scalars())
+
+    def submit_once(self, spec: JobSpec, key: str) -> Submitted:
+        """The same key of the same owner again gives the same job."""
+        at, wall = self._clock.now(), self._clock.wall()
+        row, of = row_of(spec, at, wall), (spec.owner, checked_client_key(key))
+        asked = {name: value for name, value in row.items() if not name.startswith("submitted")}
+        done = keys.had(self._conn, of, [asked], wall=wall)
+        if done is not None:
+            return done
+        number = int(self._conn.execute(insert(jobs).returning(jobs.c.id), row).scalar_one())
+        keys.keep(self._conn, of, number)
+        return Submitted(number, new=True)
 
     def claim(self, ask: Ask) -> list[Job]:
         """The oldest jobs that fit what is free and the time left, now running on the pilot."""
@@ -304,6 +319,10 @@ class JobStore:
     def submit_many(self, specs: Iterable[JobSpec]) -> list[int]:
         with self.batch() as batch:
             return batch.submit(specs)
+
+    def submit_once(self, spec: JobSpec, key: str) -> Submitted:
+        with self.batch() as batch:
+            return batch.submit_once(spec, key)
 
     def cancel(self, job: int) -> JobState:
         with self.batch() as batch:

@@ -6,7 +6,6 @@ its next turn. The same client key twice gives the same job, so that a submissio
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,21 +19,18 @@ from glidepath.core.quantity import Instant, NodeName
 from glidepath.core.schedule.cluster import Queue
 from glidepath.core.schedule.job import JobName, Place, Promise
 from glidepath.ports import Clock
-from glidepath.store.engine import insert, storable
-from glidepath.store.job import REASON_CHARS_MAX, Job, JobState
+from glidepath.store import keys
+from glidepath.store.engine import storable
+from glidepath.store.job import REASON_CHARS_MAX, Job, JobState, checked_client_key
 from glidepath.store.job_rows import job_of, jobs, row_of
 from glidepath.store.jobs import LIST_MAX, Transactions
-from glidepath.store.placed_rows import client_keys, events, placed, ranks
-from glidepath.store.placed_spec import PlacedSpec, checked_client_key, spec_of, spec_text
+from glidepath.store.keys import Submitted
+from glidepath.store.placed_rows import events, placed, ranks
+from glidepath.store.placed_spec import PlacedSpec, spec_of, spec_text
 
 EVENTS_MAX = 1000
-KEY_TRIES_MAX = 3
 # What people want is told by these; the scheduler tells the others.
 ASKED = ("submitted", "cancelled", "asked")
-
-
-class KeyTaken(ValueError):
-    """The client key was used for another job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +66,6 @@ class Event:
     wall_s: float
     kind: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    job: int
-    new: bool  # false where the client key had it already
 
 
 def places_text(places: Iterable[Place]) -> str:
@@ -143,6 +133,10 @@ def placed_of(row: Row[Any], spec: PlacedSpec | None = None) -> PlacedJob:
     return PlacedJob(job, spec, record, promise)
 
 
+def event_of(row: Row[Any]) -> Event:
+    return Event(row.id, row.job, row.attempt, row.wall_s, row.kind, row.text)
+
+
 def joined(*more: Any) -> Select[Any]:
     return select(jobs, *(column for column in placed.c if column.name != "job"), *more).join_from(
         jobs, placed, jobs.c.id == placed.c.job
@@ -176,22 +170,17 @@ class PlacedStore:
         at, wall = when
         row = row_of(spec.job, at, wall)
         text = spec_text(spec)
-        of_key = None
+        of = (spec.job.owner, key)
         if key:
-            owner = spec.job.owner
             checked_client_key(key)
             asked = {name: value for name, value in row.items() if not name.startswith("submitted")}
             # Starts that are told as a span from now differ at each try, and mean the same.
-            same = json.dumps([asked, spec.queue.value, _timeless(text)], sort_keys=True)
-            digest = hashlib.sha256(same.encode()).hexdigest()
-            mine = {"owner": owner, "key": key, "job": 0, "digest": digest, "wall_s": wall}
-            of_key = (client_keys.c.owner == owner) & (client_keys.c.key == key)
-            had = _job_of_key(conn, mine, of_key)
-            if had is not None:
-                return had
+            done = keys.had(conn, of, [asked, spec.queue.value, _timeless(text)], wall=wall)
+            if done is not None:
+                return done
         number = int(conn.execute(jobs.insert().returning(jobs.c.id), row).scalar_one())
-        if of_key is not None:
-            conn.execute(update(client_keys).where(of_key).values(job=number))
+        if key:
+            keys.keep(conn, of, number)
         conn.execute(
             placed.insert(),
             {
@@ -302,10 +291,7 @@ class PlacedStore:
         if job is not None:
             query = query.where(events.c.job == job)
         with self._store.read() as conn:
-            return [
-                Event(row.id, row.job, row.attempt, row.wall_s, row.kind, row.text)
-                for row in conn.execute(query)
-            ]
+            return [event_of(row) for row in conn.execute(query)]
 
     def newest_event(self) -> int:
         """Cheap: whoever waits for a change asks this."""
@@ -349,23 +335,6 @@ class PlacedStore:
                 )
             )
             return int(conn.execute(query).scalar_one())
-
-
-def _job_of_key(conn: Connection, mine: dict[str, Any], of_key: Any) -> Submitted | None:
-    """The job that the key has already; none where the key is ours from now on."""
-    fresh = insert(conn, client_keys).values(mine).on_conflict_do_nothing()
-    for _ in range(KEY_TRIES_MAX):
-        # The row is taken before the job is made: whoever comes at the same time waits for us here.
-        if conn.execute(fresh.returning(client_keys.c.job)).first() is not None:
-            return None
-        query = select(client_keys.c.job, client_keys.c.digest).where(of_key)
-        had = conn.execute(query).one_or_none()
-        if had is None:
-            continue  # Its time was over, and it was removed in this very moment.
-        if had.digest != mine["digest"]:
-            raise KeyTaken(f"the client key was used for another job, {had.job}; choose a new one")
-        return Submitted(had.job, new=False)
-    raise KeyTaken("the client key is being used by others at this moment; choose a new one")
 
 
 def _timeless(text: str) -> dict[str, Any]:

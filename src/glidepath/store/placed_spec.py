@@ -32,7 +32,6 @@ SIGNALS = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGC
 SPAN_S_MAX = 7 * 86400
 SHM_MIB_MAX = 1 << 24
 COUNTS_MAX = 1 << 20
-CLIENT_KEY_CHARS_MAX = 200
 PORT_MAX = 65535
 MODE_MAX = 0o777
 # Numbers by the name of their field: what people call it, the least and the most.
@@ -232,10 +231,6 @@ def checked_path(what: str, path: str, *, absolute: bool = False) -> str:
     if absolute and not path.startswith("/"):
         raise ValueError(f"the {what} is not absolute")
     return path
-
-
-def checked_client_key(key: str) -> str:
-    return checked_text("client key", key, chars_max=CLIENT_KEY_CHARS_MAX)
 
 
 # Text for the store, and back.

@@ -1,0 +1,74 @@
+"""Waiting for what the scheduler says: a job that was submitted or a wish comes in, its answer goes out.
+
+It looks into the store again and again, ever less often and never longer than it was told to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from glidepath.core.place.record import Phase
+from glidepath.core.schedule.cluster import Queue
+from glidepath.core.units import shown_duration
+from glidepath.jobs.doors import Doors
+from glidepath.store.placed import Event, PlacedJob
+
+# The first look is soon, because most answers are; later ones cost the store more than they are worth.
+LOOK_S_MIN = 0.005
+LOOK_S_MAX = 0.05
+LOOK_GROWS = 1.5
+
+
+def _looks(doors: Doors, wait_s: float) -> Iterator[None]:
+    """One look at once, the others within the time."""
+    yield
+    waited_s, look_s = 0.0, LOOK_S_MIN
+    while waited_s < wait_s:
+        doors.sleep(look_s)
+        waited_s += look_s
+        look_s = min(look_s * LOOK_GROWS, LOOK_S_MAX)
+        yield
+
+
+def answer_to(doors: Doors, number: int, *, wait_s: float) -> tuple[PlacedJob, bool]:
+    """The job, and whether the scheduler has said something of it, after the longest wait for that."""
+    found = doors.placed.get(number)
+    journal = doors.placing(doors.cluster_of(found.job.spec.partition))
+    before = journal.cycle()
+    for _ in _looks(doors, wait_s):
+        found = doors.placed.get(number)
+        if found.record.phase is not Phase.WAITS or found.promise is not None:
+            return found, True
+        # A batch job is promised nothing: that it was looked at is the answer.
+        if found.spec.queue is Queue.BATCH and journal.cycle() > before + 1:
+            return found, True
+    return found, False
+
+
+def wish_answer(doors: Doors, job: int, after: int, *, wait_s: float) -> Event | None:
+    """The event that answers a wish for another limit."""
+    for _ in _looks(doors, wait_s):
+        for event in doors.placed.events(job=job, after=after):
+            if event.kind in ("extended", "not extended"):
+                return event
+    return None
+
+
+def told_start(doors: Doors, found: PlacedJob) -> str:
+    """The sentence that answers a submission."""
+    who, now = f"job {found.id}", doors.now()
+    if found.record.phase is Phase.OVER:
+        return f"{who} is {found.stands}: {found.job.reason}"
+    if found.record.phase is not Phase.WAITS:
+        nodes = ", ".join(place.node for place in found.record.places)
+        return f"{who} starts now on {nodes}"
+    promised = None if found.promise is None else now.text(found.promise.at)
+    if found.promise is not None and promised is not None:
+        wait_s = max(found.promise.at - now.at, 0)
+        nodes = ", ".join(place.node for place in found.promise.places)
+        return f"{who} starts at {promised} (in {shown_duration(wait_s)}) on {nodes}: this is promised"
+    explain = f"`glidepath job explain {found.id}`"
+    if found.spec.queue is Queue.BATCH:
+        ahead = doors.placed.ahead(found.id)
+        return f"{who} waits in the batch queue, {ahead} before it; {explain} says more"
+    return f"{who} waits, and no start can be promised yet; {explain} says why"

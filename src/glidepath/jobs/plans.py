@@ -1,0 +1,144 @@
+"""What would be: a job or a wish comes in, starts and sentences of the scheduler's next plan go out.
+
+It is asked of the same plan, from what the scheduler last wrote down. Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from glidepath.config import book_of
+from glidepath.core.cycle import Reason
+from glidepath.core.quantity import Instant
+from glidepath.core.schedule.job import Book, Job, JobName, Memory, World
+from glidepath.jobs.doors import Doors, Now
+from glidepath.jobs.errors import Unanswered
+from glidepath.journal.placing import PlacingJournal
+from glidepath.machinecode import spare
+from glidepath.store.placed import PlacedJob
+
+# A scheduler that has not written for so long does not run.
+SILENT_S_MAX = 60
+# What stands for a job that the caller may not see.
+SOMEBODYS = JobName("a job of others")
+
+Sees = Callable[[JobName], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When and where something would start; `why` where it never would."""
+
+    at: Instant | None
+    nodes: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What would be said to a wish for another limit."""
+
+    granted: bool
+    reason: str
+
+
+@dataclass
+class Plans:
+    """Of one store, for any thread. What was read of each cluster is kept, so that only changes are read."""
+
+    doors: Doors
+    _kept: dict[str, PlacingJournal] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def silent(self, cluster: str) -> bool:
+        written = self.doors.placing(cluster).written_wall_s()
+        return written is None or self.doors.wall() - written > SILENT_S_MAX
+
+    def start_of(self, cluster: str, job: Job) -> Start:
+        """If it were submitted now."""
+        world, book, memory = self._world(cluster)
+        from glidepath.core.schedule.acts import Refuse
+        from glidepath.core.schedule.acts import Start as Starting
+        from glidepath.core.schedule.decide import decide
+        from glidepath.core.schedule.starts import starts_of
+
+        # Room for it, too, where it is a batch job: the question is when it could start.
+        book = replace(book, keep=len(world.waiting) + 1)
+        schedule = decide(replace(world, waiting=(*world.waiting, job)), book, memory)
+        for decision in schedule.plan.decisions:
+            if decision.about == f"job:{job.name}":
+                if isinstance(decision.action, Refuse):
+                    return Start(None, why=str(decision.reason))
+                facts = dict(decision.reason.facts)
+                if isinstance(decision.action, Starting) or "nodes" in facts:
+                    nodes = tuple(filter(None, str(facts.get("nodes", "")).split(", ")))
+                    return Start(starts_of(schedule).get(job.name), nodes)
+        return Start(None)
+
+    def verdict(self, found: PlacedJob, limit_s: int, *, forced: bool) -> Verdict:
+        world, book, memory = self._world(self.doors.cluster_of(found.job.spec.partition))
+        from glidepath.core.schedule.extend import Extension, extended
+
+        impact = extended(world, book, memory, Extension(found.record.job.name, limit_s, forced))
+        return Verdict(impact.granted, str(impact.reason))
+
+    def explained(self, found: PlacedJob, now: Now, sees: Sees) -> tuple[str, ...]:
+        """Why it waits or runs; other jobs are named to those who may see them."""
+        cluster = self.doors.cluster_of(found.job.spec.partition)
+        world, book, memory = self._world(cluster)
+        from glidepath.core.schedule.explain import explained, lines
+
+        told = explained(world, book, memory, found.record.job.name)
+
+        def named(job: JobName) -> JobName:
+            return job if sees(job) else SOMEBODYS
+
+        told = replace(
+            told,
+            near="",
+            holders=tuple(replace(one, job=named(one.job)) for one in told.holders),
+            reasons=tuple(_reason(one, named) for one in told.reasons),
+        )
+        said = lines(told, lambda at: now.text(at) or "never")
+        if self.silent(cluster):
+            said.append("nobody plans at present: `glidepath up` does not run")
+        return tuple(said)
+
+    def _world(self, cluster: str) -> tuple[World, Book, Memory]:
+        """What the next plan would be made of, from what is in the store."""
+        doors = self.doors
+        spare(sum(doors.placed.counts().values()))  # Before anything of the scheduler is imported.
+        from glidepath.core.place.turn import PlaceMemory, Word, world_of
+
+        with self._lock:
+            journal = self._journal(cluster)
+            nodes = journal.seen_cluster()
+            if nodes is None or not nodes.nodes:
+                raise Unanswered(
+                    f"no node of the cluster `{cluster}` has been seen yet",
+                    hint="start it with `glidepath up`",
+                )
+            memory, _ = journal.memory()
+            records = journal.records()
+        words = tuple(Word(pause.about, pause.drain) for pause in doors.journal.pauses())
+        world = world_of(records, nodes, PlaceMemory(memory), words=words, now=doors.clock().now())
+        return world, book_of(doors.settings.clusters[cluster]), memory
+
+    def _journal(self, cluster: str) -> PlacingJournal:
+        fresh = self.doors.placing(cluster)
+        kept = self._kept.get(cluster)
+        if kept is None or kept.partitions != fresh.partitions:
+            self._kept[cluster] = kept = fresh
+        return kept
+
+
+def _reason(reason: Reason, named: Callable[[JobName], JobName]) -> Reason:
+    """The reasons name other jobs as those that come before, and those that it is beside."""
+    facts = []
+    for key, value in reason.facts:
+        if key in ("before", "beside", "first"):
+            value = ", ".join(named(JobName(job)) for job in str(value).split(", "))
+        facts.append((key, value))
+    return replace(reason, facts=tuple(facts))
