@@ -6,19 +6,19 @@ No redirect is followed, which could carry the token elsewhere, and no answer is
 from __future__ import annotations
 
 import re
-import ssl
 import stat
 import urllib.error
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from pydantic import ValidationError
 
 from glidepath.called.late import LateAnswer
 from glidepath.called.words import Orders, Report
 from glidepath.core.text import one_line
+from glidepath.straight import straight_opener
 
 ANSWER_BYTES_MAX = 64 << 20
 TOKEN_BYTES_MAX = 1000
@@ -52,11 +52,6 @@ def read_token(path: Path) -> str:
     return text
 
 
-class _Straight(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *args: Any, **more: Any) -> None:
-        return None
-
-
 class HttpExchange:
     """Calls one server as one site."""
 
@@ -76,7 +71,7 @@ class HttpExchange:
         body = report.model_dump_json(exclude_defaults=True).encode()
         request = urllib.request.Request(self.url, data=body, headers=headers, method="POST")
         try:
-            with self._opener().open(request, timeout=self._timeout_s) as answer:
+            with straight_opener(self._ca_file).open(request, timeout=self._timeout_s) as answer:
                 text = answer.read(ANSWER_BYTES_MAX + 1)
         except urllib.error.HTTPError as error:
             with error:
@@ -105,7 +100,3 @@ class HttpExchange:
         if error.code in (401, 403):
             raise CutOff(f"the server refuses the token (HTTP {error.code}): {said}")
         raise NotHeard(f"the server answers HTTP {error.code}: {said}")
-
-    def _opener(self) -> urllib.request.OpenerDirector:
-        context = ssl.create_default_context(cafile=self._ca_file or None)
-        return urllib.request.build_opener(_Straight(), urllib.request.HTTPSHandler(context=context))

@@ -5,15 +5,14 @@ Written by the site's admin, who may know nothing of the provisioner's configura
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AwareDatetime, Field, ValidationError, model_validator
 
+from glidepath.config.address import checked_url
 from glidepath.config.checks import check_kind, own_values
 from glidepath.config.fields import Name, Span, Text, Word
 from glidepath.config.files import read_source
@@ -26,19 +25,8 @@ POLL_S = 30
 
 
 def _server(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-        raise ValueError("must be an address such as `https://glidepath.example.org`")
-    if parts.scheme == "http" and not _loopback(parts.hostname):
-        raise ValueError("must begin with `https://`: the token would be read on the way")
-    return url.rstrip("/")
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    example, why = "https://glidepath.example.org", "the token would be read on the way"
+    return checked_url(url, example=example, why=why).rstrip("/")
 
 
 class DowntimeSettings(Table):

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from glidepath.config.agent import AgentSettings, DowntimeSettings
 from glidepath.config.cluster import ClusterSettings, ClusterWindowSettings, PartitionSettings
 from glidepath.config.fields import exact_duration
+from glidepath.config.oidc import OidcSettings
 from glidepath.config.settings import (
     CycleSettings,
     KeepSettings,
@@ -51,6 +52,7 @@ TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("[[sites.NAME.windows]]", WindowSettings),
     ('[owners."NAME"]', OwnerSettings),
     ("[serve]", ServeSettings),
+    ("[serve.oidc]", OidcSettings),
     ("the file of an agent", AgentSettings),
     ("[[downtimes]] in the file of an agent", DowntimeSettings),
 )

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from glidepath.config.cluster import ClusterSettings, PartitionSettings
 from glidepath.config.fields import COUNT_MAX, Duration, Name, Positive, Span, Text, Word
+from glidepath.config.oidc import OidcSettings
 from glidepath.config.problems import did_you_mean
 from glidepath.config.site import SiteSettings
 from glidepath.config.tables import DAY_S, MINUTE_S, LimitSettings, Own, OwnTable, Table, only_own, with_own
@@ -285,6 +286,11 @@ class ServeSettings(Table):
         default_factory=dict,
         description="For sites that cannot reach the server at all: the folder of each, in which the files "
         "of its agent arrive and are answered. By default none.",
+    )
+    oidc: OidcSettings | None = Field(
+        default=None,
+        description="An OIDC provider whose tokens people may show. By default none: people show the tokens "
+        "of `glidepath person issue`.",
     )
 
 

@@ -17,9 +17,9 @@ from glidepath.core.text import known_word, nearest, one_line
 from glidepath.core.units import shown_duration
 from glidepath.jobs.caller import ROLES, Caller, Role
 from glidepath.jobs.errors import Clash, Forbidden, Unknown, Unusable
+from glidepath.people.names import PERSON, PERSON_FORM, PROJECT, PROJECT_FORM
 from glidepath.store.engine import Store
 from glidepath.store.people import Full, Missing, PeopleStore, Person, PersonToken, Project
-from glidepath.store.placed_spec import WORD as PROJECT
 from glidepath.store.token_rows import ID, NOTE_LETTERS_MAX
 
 Item = dict[str, Any]
@@ -27,11 +27,7 @@ Item = dict[str, Any]
 TOKEN_S = 90 * 86400
 TOKEN_S_MIN = 60
 TOKEN_S_MAX = 366 * 86400
-# Logins, mail addresses and the subjects of providers; nothing that could lead out of a path or a label.
-PERSON = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.@+|-]{0,98}[A-Za-z0-9_])?")
-PERSON_FORM = "up to 100 letters, digits and `_.@+|-`, with a letter or digit at both ends"
 TOKEN_ID = re.compile(ID)
-PROJECT_FORM = "up to 63 letters, digits and `._-`, with a letter or digit at both ends"
 
 
 def _unchanged() -> None:
