@@ -25,6 +25,7 @@ from glidepath.plugins import BACKENDS, DEMAND, Catalog, Installed
 
 # Tables of these can have different owners and stand in different files; the others stand in one file.
 NAMED = ("pools", "partitions", "clusters", "owners", "sites")
+ALONE = tuple(key for key in Settings.model_fields if key not in (*NAMED, "first"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def warnings_of(settings: Settings) -> tuple[Finding, ...]:
 
 
 def _findings(tables: dict[str, Any], catalog: Catalog, *, whole: bool) -> Iterable[Finding]:
-    for key in ("store", "cycle", "pilots", "policy", "limits", "serve"):
+    for key in ALONE:
         table = yield from _validated(tables.get(key, {}), (key,))
         if isinstance(table, CycleSettings):
             yield from checks.check_cycle(table)

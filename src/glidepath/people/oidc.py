@@ -173,7 +173,17 @@ def claim_at(claims: Claims, path: str) -> Any:
 def people_of(store: Store, settings: OidcSettings | None) -> People:
     """Who is known to a store, and to the provider that the settings name, if they name one."""
     known = People(store)
+    use_provider(known, settings)
+    return known
+
+
+def use_provider(known: People, settings: OidcSettings | None) -> None:
+    """Take up settings that may have changed; where they have not, the keys that were read go on."""
+    had = known.provider.settings if isinstance(known.provider, OidcProvider) else None
+    if had is settings or had == settings:
+        return
+    known.provider = None
     if settings is not None:
         keys = ProviderKeys(key_source(settings), settings.keys_last)
-        known.provider = OidcProvider(settings, keys, PeopleStore(store))
-    return known
+        known.provider = OidcProvider(settings, keys, PeopleStore(known.store))
+    known.forget()
