@@ -71,6 +71,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 class Land:
     """One home with its configuration, and the agents that were started in it."""
 
@@ -86,12 +91,8 @@ class Land:
 
     def up(self) -> Running:
         running = Running(self.home, "--config", str(self.config))
-        until(self._listens, lambda: f"the demand server listens; said:\n{running.text}")
+        until(lambda: listens(self.port), lambda: f"the demand server listens; said:\n{running.text}")
         return running
-
-    def _listens(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def run(self, *words: str, code: int = 0) -> str:
         return glidepath(self.home, *words, code=code, GLIDEPATH_CONFIG=str(self.config))

@@ -41,13 +41,15 @@ useful_min = "30s"
 SITE = """
 [sites.{name}]
 kind = "{kind}"
-
-[sites.{name}.{kind}]
+"""
+# Of the backend, wherever it works: the tables of a site, or those of its agent.
+OWN = """
+[{table}]
 folder = "{folder}"
 timeout = "25s"
 {lines}
 
-[sites.{name}.{kind}.ssh]
+[{table}.ssh]
 host = "127.0.0.1"
 user = "{user}"
 port = {port}
@@ -55,7 +57,8 @@ identity = "{identity}"
 config = "{config}"
 path = "{path}"
 login = "{login}"
-
+"""
+OFFERED = """
 [sites.{name}.offers.small]
 {offer}
 limits = {{ live_max = {live_max} }}
@@ -126,13 +129,16 @@ class Sites(Grid):
         return home / self.home.name
 
     def _table(self, asked: Asked) -> str:
+        about = SITE.format(name=asked.name, kind=asked.kind)
+        return about + self.own(asked, f"sites.{asked.name}.{asked.kind}") + self.offered(asked)
+
+    def own(self, asked: Asked, table: str) -> str:
+        """How the site is reached and spoken to, under the name of its table."""
         _, port = asked.at.address.split(":")
         config = self.home / f"{asked.name}.ssh"
         config.write_text(f"UserKnownHostsFile {asked.at.known_hosts}\n")
-        offer = "\n".join(f"{name} = {json.dumps(value)}" for name, value in {**OFFER, **asked.offer}.items())
-        return SITE.format(
-            name=asked.name,
-            kind=asked.kind,
+        return OWN.format(
+            table=table,
             folder=self.folder(asked),
             path=asked.at.pool.folder / "tools" if isinstance(asked.at, CondorSite) else "",
             user=asked.user,
@@ -141,10 +147,12 @@ class Sites(Grid):
             config=config,
             login=asked.login,
             lines="\n".join(asked.lines or OWN_LINES[asked.kind]),
-            offer=offer,
-            live_max=asked.live_max,
-            condor_lines=json.dumps(LINES),
         )
+
+    def offered(self, asked: Asked) -> str:
+        offer = "\n".join(f"{name} = {json.dumps(value)}" for name, value in {**OFFER, **asked.offer}.items())
+        told = {"name": asked.name, "live_max": asked.live_max, "condor_lines": json.dumps(LINES)}
+        return OFFERED.format(offer=offer, **told)
 
     # What is seen.
 
