@@ -90,7 +90,7 @@ def test_two_agents_and_a_cluster_share_one_demand_through_deaths_revocations_an
     with a_cluster("kubernetes@calls") as cluster:
         cluster.up(nodes=0, tied=True)
         world.extra = site_table("near", cluster, NAMESPACE)
-        # With all three sites full there would be 300: a life without memory waits until it has seen them all.
+        # Less than three full sites: a life without memory waits until it has seen them all.
         world.pool_live_max = 2 * JOBS + 10
         sites = [world.at(each, live_max=JOBS, offer=SMALL) for each in (slurm, grid_engine)]
         for asked in sites:
