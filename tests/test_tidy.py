@@ -42,7 +42,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "loop": ("core",),
     "clock": ("core",),
     "calls": ("ports",),
-    "ranklog": ("core",),
+    "keptlog": (),
+    "ranklog": ("core", "keptlog"),
     "watching": ("ports",),
     "provisioner": ("core", "ports", "calls"),
     "scheduler": ("core", "ports", "calls"),
@@ -64,7 +65,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "cloud": ("core", "ports", "pilot", "terms", "config", "remote"),
     "condor": ("core", "ports", "pilot", "story", "terms", "config"),
     "kube": ("core", "ports", "config", "terms"),
-    "cluster": ("core", "ports", "pilot", "ranklog", "kube", "config"),
+    "cluster": ("core", "ports", "pilot", "ranklog", "keptlog", "kube", "config"),
     "conformance": ("core", "ports", "plugins", "ranklog"),
     "policy": ("core", "plugins"),
     "sim": (

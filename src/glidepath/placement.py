@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from glidepath.calls import ThreadCalls
 from glidepath.clock import Moment, SteadyClock
@@ -45,6 +45,7 @@ BURST_S, SHARE_OF_TIME = 0.25, 0.5
 REST_TURNS = 4
 STOP_S_MAX = 30.0
 MEMORY_SHARE_PERCENT = 80
+MIB = 1 << 20
 
 PlaceCycle = Cycle[Snapshot, PlaceMemory, PlaceAction]
 
@@ -275,11 +276,12 @@ class Placements:
     def take_up(self, settings: Settings, place: Place) -> None:
         """Serve the clusters of these settings; where nothing of them changed, those that run go on."""
         placed = {name: part for name, part in settings.partitions.items() if part.cluster is not None}
-        made = repr((sorted(settings.clusters.items()), sorted(placed.items())))
+        made = repr((sorted(settings.clusters.items()), sorted(placed.items()), settings.keep.log_size))
         if made == self._made:
             return
         self.stop()
         self._made = made
+        place = replace(place, log_bytes_max=settings.keep.log_size * MIB)
         self.running = tuple(self._placement(name, settings, place) for name in sorted(settings.clusters))
         self._nudges = Nudges(place.home, self._wake)
         self._nudges.start()

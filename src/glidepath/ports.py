@@ -291,6 +291,7 @@ class Place:
     partitions: tuple[tuple[str, PoolName], ...] = ()  # of the job store, and the pool that takes from each
     terms: Mapping[OfferKey, OfferTerms] = field(default_factory=dict)  # whom each offer serves
     ours: Callable[[], bool] = lambda: True  # is this process still the owner of the store?
+    log_bytes_max: int = 1 << 30  # of each output of each rank that is kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,14 @@
-"""What ranks wrote, read from where it is kept: a key, a rank and an offset come in, bytes go out.
+"""What jobs wrote, read from where it is kept: a key, a rank and an offset come in, bytes go out.
 
-Doors of clusters keep the output of every rank below `<home>/jobs/JOB/ATTEMPT/RANK/`, in `stdout` and, where
-the cluster tells them apart, `stderr`. Reading needs no cluster: it may be gone. The folders hold what jobs
-wrote, so no link in them is followed and only plain files are read.
+Doors of clusters keep the output of every rank below `<home>/jobs/JOB/ATTEMPT/RANK/`, as `stdout` and, where
+the cluster tells them apart, `stderr`; `glidepath.keptlog` knows the files of one. Reading needs no cluster:
+it may be gone. The folders hold what jobs wrote, so no link is followed and only plain files are read.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,19 +16,23 @@ from itertools import islice
 from pathlib import Path
 
 from glidepath.core.place.rank import SetKey, split_key
+from glidepath.keptlog import read_part
 
 STREAMS = ("stdout", "stderr")
 PIECE_BYTES_MAX = 1 << 20
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What was read, and where the next piece begins."""
+    """What was read. Offsets are of all that was ever written; where `start` is later than what was asked
+    for, what lies between is not kept any more."""
 
     content: bytes
-    offset: int
-    size: int  # of all there is by now
+    start: int
+    offset: int  # where the next piece begins
+    size: int  # of all there was by now
 
 
 def log_folder(home: Path, key: SetKey, rank: int) -> Path:
@@ -40,41 +43,48 @@ def log_folder(home: Path, key: SetKey, rank: int) -> Path:
 def read_log(
     home: Path, key: SetKey, rank: int, *, stream: str = "stdout", offset: int = 0, bytes_max: int = 65536
 ) -> Piece:
-    """At most so many bytes from the offset on; a LookupError where nothing was ever kept.
+    """At most so many bytes of a rank from the offset on; a LookupError where nothing was ever kept.
 
     An offset below zero is counted from the end. One that is beyond the end gives nothing, and stays.
     """
+    file = (*map(str, split_key(key)), str(rank), stream)
+    return _piece(home, file, (offset, bytes_max), f"rank {rank} of {key}")
+
+
+def read_pulled(
+    home: Path, job: int, attempt: int, *, stream: str = "stdout", offset: int = 0, bytes_max: int = 65536
+) -> Piece:
+    """The same of a job that a pilot ran, which has no ranks."""
+    file = (str(job), str(attempt), stream)
+    return _piece(home, file, (offset, bytes_max), f"attempt {attempt} of {job}")
+
+
+def _piece(home: Path, file: tuple[str, ...], span: tuple[int, int], whose: str) -> Piece:
+    *parts, stream = file
     if stream not in STREAMS:
         raise LookupError(f"ranks write to {' and '.join(STREAMS)}")
+    offset, bytes_max = span
     try:
-        file = open_below(home / "jobs", (*map(str, split_key(key)), str(rank), stream))
-    except (FileNotFoundError, NotADirectoryError):
-        raise LookupError(f"rank {rank} of {key} left no {stream}") from None
-    try:
-        size = os.fstat(file).st_size
-        begin = max(size + offset, 0) if offset < 0 else offset
-        content = os.pread(file, max(0, min(bytes_max, PIECE_BYTES_MAX)), begin)
-    finally:
-        os.close(file)
-    return Piece(content, begin + len(content), size)
-
-
-def open_below(top: Path, parts: tuple[str, ...]) -> int:
-    """A descriptor of a plain file below `top`; every step refuses to follow a link."""
-    folder = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for part in parts[:-1]:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        folder = _below(home / "jobs", tuple(parts))
+        try:
+            part = read_part(folder, stream, offset, max(0, min(bytes_max, PIECE_BYTES_MAX)))
+        finally:
             os.close(folder)
-            folder = inner
-        # Without O_NONBLOCK a named pipe in its place would hold us for ever.
-        found = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    finally:
-        os.close(folder)
-    if not stat.S_ISREG(os.fstat(found).st_mode):
-        os.close(found)
-        raise OSError(f"`{parts[-1]}` is not a plain file")
-    return found
+    except (FileNotFoundError, NotADirectoryError):
+        raise LookupError(f"{whose} left no {stream}") from None
+    return Piece(part.content, part.start, part.end, part.size)
+
+
+def _below(top: Path, parts: tuple[str, ...]) -> int:
+    """A descriptor of a folder below `top`; every step refuses to follow a link."""
+    folder = os.open(top, _FOLDER)
+    for part in parts:
+        try:
+            inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
 
 
 def logged_jobs(home: Path) -> Iterator[int]:
@@ -94,7 +104,7 @@ def remove_logs(home: Path, job: int, *, entries_max: int) -> bool:
     """
     name = str(job)
     try:
-        top = os.open(home / "jobs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        top = os.open(home / "jobs", _FOLDER)
     except FileNotFoundError:
         return True
     try:
@@ -120,7 +130,7 @@ def _entered(name: str, folder: int) -> int:
     try:
         here = Path(f"/proc/self/fd/{inner}")
         here.chmod(0o700)
-        return os.open(here, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return os.open(here, _FOLDER)
     finally:
         os.close(inner)
 

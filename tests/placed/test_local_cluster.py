@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from glidepath.cluster.local import LocalCluster
 from glidepath.conformance.cluster import ClusterConformance
-from glidepath.core.place.rank import ClusterName
+from glidepath.core.place.rank import ClusterName, SetKey
 from glidepath.core.quantity import NodeName, Resources
 from glidepath.core.schedule.cluster import Node
 from glidepath.ports import Cluster, Place
+from glidepath.ranklog import read_log
 
 NODES = tuple(Node(NodeName(f"localhost-{at}"), Resources(2000, 2048, 1024)) for at in (1, 2))
 
@@ -19,6 +23,16 @@ NODES = tuple(Node(NodeName(f"localhost-{at}"), Resources(2000, 2048, 1024)) for
 class TestLocalCluster(ClusterConformance):
     def make(self, home: Path) -> LocalCluster:
         return LocalCluster(ClusterName("here"), NODES, Place(home, ""))
+
+    def test_a_line_without_an_end_takes_no_memory(self, cluster: Cluster, home: Path) -> None:
+        """As long as a 10 GB one is to whoever reads it piece by piece."""
+        script = "head -c 200000000 /dev/zero; echo; sleep 600"
+        self.started(cluster, replace(self.ranks(cluster, script), log_bytes_max=1 << 20))
+        self.until("all came", lambda: read_log(home, SetKey("1.1"), 0).size == 200_000_001)
+        keeper = json.loads((home / "ranks" / "1.1" / "keeper.json").read_text())["pid"]
+        peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{keeper}/status").read_text())
+        assert peak is not None
+        assert int(peak[1]) < 64 * 1024
 
     @contextmanager
     def break_listing(self, cluster: Cluster) -> Iterator[None]:

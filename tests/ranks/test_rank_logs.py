@@ -172,15 +172,35 @@ def test_two_of_us_at_the_same_log_keep_it_once(tmp_path: Path) -> None:
     assert kept(tmp_path) == b"0\n1\n2\n3\n4\n5\n"
 
 
-def test_beyond_its_bound_nothing_is_kept_or_asked_for(tmp_path: Path) -> None:
-    node, log = Node(), a_log(tmp_path, bytes_max=100)
-    node.write(b"x" * 1000)
+def test_beyond_its_bound_the_beginning_and_the_latest_are_kept(tmp_path: Path) -> None:
+    node, log = Node(), a_log(tmp_path, bytes_max=80)
+    whole = b""
+    for number in range(30):
+        line = b"line %03d\n" % number
+        whole += line
+        node.write(line, after_ns=10**9)
+        turn(log if number % 2 else a_log(tmp_path, bytes_max=80), node, last=number == 29)
+    assert kept(tmp_path) == whole[:20]
+    latest = read_log(tmp_path, KEY, 0, offset=20)
+    assert (latest.content, latest.offset, latest.size) == (whole[latest.start :], 270, 270)
+    assert len(latest.content) >= 50
+    files = list(tmp_path.rglob("stdout*"))
+    assert sum(path.stat().st_size for path in files) <= 80
+
+
+def test_what_the_disk_does_not_take_is_fetched_again(tmp_path: Path) -> None:
+    node, log = Node(), a_log(tmp_path, bytes_max=80)
+    node.write(b"x" * 15 + b"\n", after_ns=10**9)
     turn(log, node)
-    assert log.full
-    turn(log, node, last=True)
-    assert len(node.asked) == 1
-    assert kept(tmp_path) == b"x" * 100
-    assert log.over
+    piece = next(tmp_path.rglob("stdout")).with_name("stdout.20")
+    piece.mkdir()  # Nothing can be written there.
+    node.write(b"y" * 15 + b"\n", after_ns=10**9)
+    with pytest.raises(OSError, match="stdout"):
+        turn(log, node)
+    piece.rmdir()
+    turn(a_log(tmp_path, bytes_max=80), node, last=True)
+    everything = read_log(tmp_path, KEY, 0)
+    assert everything.content == b"x" * 15 + b"\n" + b"y" * 15 + b"\n"
 
 
 def test_a_refusal_is_told_and_changes_nothing(tmp_path: Path) -> None:

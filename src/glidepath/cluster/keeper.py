@@ -21,9 +21,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+# Started as a file, it finds what it shares with the rest of us by where it lies itself.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from glidepath.keptlog import KeptLog
+
 POLL_S = 0.1
 MEMORY_LOOK_S = 0.5
 PIECE_BYTES = 64 * 1024
+BYTES_MAX = 1 << 60  # of an output, where nobody says less
 PIECES_MAX = 16  # of one output in one turn, so that a chatterbox holds up nobody
 # After a command has ended, what it left in its pipes comes within this.
 DRAIN_S_MAX = 2.0
@@ -32,7 +38,6 @@ KILL_PAUSE_S = 0.02
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "USER", "LOGNAME", "TZ", "TMPDIR")
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_PDEATHSIG = 1
-NOT_KEPT = b"\n[glidepath: what came after this was not kept]\n"
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -57,12 +62,11 @@ class SetupError(Exception):
 
 
 class Output:
-    """One pipe of a rank, and the file that it goes to, with a bound."""
+    """One pipe of a rank, and where what comes out of it is kept."""
 
-    def __init__(self, pipe: int, path: Path, bytes_max: int) -> None:
+    def __init__(self, pipe: int, kept: KeptLog) -> None:
         os.set_blocking(pipe, False)
-        self.pipe, self.left = pipe, bytes_max
-        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self.pipe, self.kept = pipe, kept
         self.open = True
 
     def pump(self) -> bool:
@@ -77,34 +81,23 @@ class Output:
             if not piece:
                 self.close()
                 return turn > 0
-            self._keep(piece)
+            # Also what is not kept is read, or the command would hang in its write.
+            self.kept.take(piece)
         return True
-
-    def _keep(self, piece: bytes) -> None:
-        if self.left <= 0:
-            return  # Read all the same, or the command would hang in its write.
-        kept, self.left = piece[: self.left], self.left - len(piece)
-        if self.left < 0:
-            kept += NOT_KEPT
-        try:
-            view = memoryview(kept)
-            while view:
-                view = view[os.write(self.file, view) :]
-        except OSError:
-            self.left = 0  # The disk is full: the job goes on without more of its output.
 
     def close(self) -> None:
         if self.open:
             os.close(self.pipe)
-            os.close(self.file)
+            self.kept.close()
             self.open = False
 
 
 class Rank:
-    def __init__(self, number: int, spec: dict[str, Any], folder: Path, logs: Path) -> None:
-        self.number, self.spec = number, spec
+    def __init__(self, number: int, told: dict[str, Any], folder: Path) -> None:
+        self.number, self.spec = number, told["set"]
         self.folder = folder / str(number)
-        self.logs = logs / str(number)
+        self.logs = Path(told["logs"]) / str(number)
+        self.log_bytes_max = min(told.get("log_bytes_max", BYTES_MAX), self.spec["log_bytes_max"])
         self.argv: list[str] = []
         self.env: dict[str, str] = {}
         self.workdir = Path()
@@ -165,7 +158,12 @@ class Rank:
             raise SetupError(f"the file `{file['path']}` cannot be written: {error.strerror}") from None
 
     def begin(self) -> None:
-        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
+        names = ("stdout", "stderr")
+        try:
+            logs = [KeptLog(str(self.logs), name, self.log_bytes_max) for name in names]
+        except OSError as error:
+            raise SetupError(f"what it writes cannot be kept: {error.strerror}") from None
+        pipes = [os.pipe2(os.O_CLOEXEC) for _ in names]
         own = os.getpid()
 
         def with_us() -> None:
@@ -192,9 +190,9 @@ class Rank:
             raise SetupError(f"`{self.argv[0]}` cannot be started: {error}") from None
         self.pid = started.pid
         started.returncode = 0  # It is waited for below, with all that descends from it.
-        for (reading, writing), name in zip(pipes, ("stdout", "stderr"), strict=True):
+        for (reading, writing), kept in zip(pipes, logs, strict=True):
             os.close(writing)
-            self.outputs.append(Output(reading, self.logs / name, self.spec["log_bytes_max"]))
+            self.outputs.append(Output(reading, kept))
 
     def facts(self) -> dict[str, Any]:
         code = number = None
@@ -216,9 +214,9 @@ class Keeper:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         told = json.loads((folder / "set.json").read_text(encoding="utf-8"))
-        self.spec, logs = told["set"], Path(told["logs"])
+        self.spec = told["set"]
         self.variables, self.hosts = told["variables"], told["hosts"]
-        self.ranks = [Rank(at, self.spec, folder, logs) for at in range(len(self.spec["seats"]))]
+        self.ranks = [Rank(at, told, folder) for at in range(len(self.spec["seats"]))]
         self.began_s: float | None = None
         self.warned_for: float | None = None  # the end that was warned of
         self.kill_s: float | None = None

@@ -66,6 +66,7 @@ class LocalCluster:
         self.at_once = 4
         self._nodes = nodes
         self._home = place.home
+        self._log_bytes_max = place.log_bytes_max
         self._folder = place.home / "ranks"
         self._times: dict[tuple[str, float], Instant] = {}
         self._mark: tuple[tuple[str, int], ...] = ()
@@ -177,7 +178,7 @@ class LocalCluster:
         if why:
             return Refused(why)
         folder = self._folder / ranks.key
-        told = _told(ranks, self._home)
+        told = {**_told(ranks, self._home), "log_bytes_max": self._log_bytes_max}
         if not folder.exists() and (self._home / "jobs" / ranks.key.replace(".", "/")).exists():
             return Refused(f"{ranks.key} ran before and was cleared; a key is never used again")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from glidepath.config.cluster import ClusterSettings, PartitionSettings
-from glidepath.config.fields import COUNT_MAX, Duration, Name, Positive, Span, Text, Word
+from glidepath.config.fields import COUNT_MAX, Duration, Name, Positive, Size, Span, Text, Word
 from glidepath.config.oidc import OidcSettings
 from glidepath.config.problems import did_you_mean
 from glidepath.config.site import SiteSettings
@@ -79,6 +79,12 @@ class KeepSettings(Table):
         default=30 * DAY_S,
         description="How long what a job wrote is kept, counted from its end; never longer than the job. "
         "Logs are most of what a home holds.",
+    )
+    log_size: Annotated[Size, Field(ge=1)] = Field(
+        default=1024,
+        description="How much is kept of each output of each rank of a placed job: the first quarter of this "
+        "from its beginning, the rest of what came last. What lies between goes while the job runs. A GiB "
+        "holds what people read, and few jobs together fill a disk.",
     )
     client_keys: Span = Field(
         default=7 * DAY_S,

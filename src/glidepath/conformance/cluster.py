@@ -19,7 +19,7 @@ from glidepath.core.place.rank import Cause, File, RankSet, RankState, Seat, Set
 from glidepath.core.quantity import Instant, Resources
 from glidepath.core.schedule.cluster import NodeState
 from glidepath.ports import WORLD_ERRORS, Cluster
-from glidepath.ranklog import read_log
+from glidepath.ranklog import log_folder, read_log
 
 T = TypeVar("T")
 
@@ -360,10 +360,19 @@ class ClusterConformance:
         assert piece.content == b"\0" * 10 + b"\xff\xfe"
         assert (piece.offset, piece.size) == (300_002, 300_002)
 
-    def test_output_beyond_its_bound_is_not_kept_and_holds_up_nothing(
+    def test_of_output_beyond_its_bound_the_beginning_and_the_latest_are_kept(
         self, cluster: Cluster, home: Path
     ) -> None:
-        ranks = replace(self.ranks(cluster, "head -c 300000 /dev/zero"), log_bytes_max=10_000)
+        script = "echo first; head -c 300000 /dev/zero; echo; echo last"
+        ranks = replace(self.ranks(cluster, script), log_bytes_max=16_000)
         self.started(cluster, ranks)
         assert self.ended(cluster, "1.1").ranks[0].exit_code == 0
-        assert read_log(home, SetKey("1.1"), 0).size < 11_000
+        first = read_log(home, SetKey("1.1"), 0)
+        assert first.content[:6] == b"first\n"
+        assert first.size == 300_012, "offsets are of all that was written"
+        later = read_log(home, SetKey("1.1"), 0, offset=first.offset)
+        assert later.start > first.offset, "what lies between is gone"
+        assert later.content[-6:] == b"\nlast\n"
+        assert later.offset == later.size == first.size
+        files = log_folder(home, SetKey("1.1"), 0).glob("stdout*")
+        assert sum(file.stat().st_size for file in files) <= 16_000

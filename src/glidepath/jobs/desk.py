@@ -56,12 +56,16 @@ class LogAsked:
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """Some bytes of a log. Where `over` and nothing is left behind `end`, no more will come."""
+    """Some bytes of a log. Where `over` and nothing is left behind `end`, no more will come.
+
+    Offsets are of all that was written; what lies between the offset that was asked for and `start` is not
+    kept any more, and `glidepath.keptlog.gone_words` says so in its place.
+    """
 
     content: bytes
     start: int
     end: int  # where the next piece begins
-    size: int  # of the whole log, now
+    size: int  # of all that was written, by now
     attempt: int
     over: bool  # the attempt has ended
 

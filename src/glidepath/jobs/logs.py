@@ -1,17 +1,17 @@
 """What a job wrote: a job and an offset come in, a piece of bounded size goes out.
 
-The folder belongs to whoever ran the job, so no link in it is followed and nothing but a plain file is read.
+Offsets are of all that was written. A piece that begins later than was asked says that what lies between is
+not kept any more.
 """
 
 from __future__ import annotations
 
-import os
-
-from glidepath.jobs.desk import LOG_PIECE_BYTES_MAX, LogAsked, LogPiece
+from glidepath.core.place.rank import set_key
+from glidepath.jobs.desk import LogAsked, LogPiece
 from glidepath.jobs.doors import Doors
 from glidepath.jobs.errors import Clash, Unknown, Unusable
 from glidepath.jobs.kept import no_such_log
-from glidepath.ranklog import open_below
+from glidepath.ranklog import read_log, read_pulled
 from glidepath.store.job import OVER, Job
 from glidepath.store.placed import PlacedJob
 
@@ -21,34 +21,23 @@ def log_piece(doors: Doors, found: Job | PlacedJob, asked: LogAsked) -> LogPiece
     attempt = job.attempt if asked.attempt is None else asked.attempt
     if not job.attempt:
         raise Unknown(f"job {job.id} has not started yet: it is {job.state.value}")
-    folder = [str(job.id), str(attempt)]
-    if isinstance(found, PlacedJob):
-        folder.append(str(asked.rank))
-    elif asked.rank:
+    if isinstance(found, Job) and asked.rank:
         raise Unusable(f"job {job.id} is not a placed one and has no ranks")
-    which = "stderr" if asked.stderr else "stdout"
     # The job was read before its log, so that nothing written just before its end is missed.
     over = job.state in OVER or job.attempt != attempt
-    file = _opened(doors, job, (*folder, which))
+    which, at = "stderr" if asked.stderr else "stdout", {"offset": asked.offset, "bytes_max": asked.bytes_max}
     try:
-        size = os.fstat(file).st_size
-        start = max(size + asked.offset, 0) if asked.offset < 0 else asked.offset
-        bytes_max = max(0, min(asked.bytes_max, LOG_PIECE_BYTES_MAX))
-        content = os.pread(file, bytes_max, start) if start < size else b""
-    finally:
-        os.close(file)
-    return LogPiece(content, start, start + len(content), size, attempt, over)
-
-
-def _opened(doors: Doors, job: Job, parts: tuple[str, ...]) -> int:
-    try:
-        return open_below(doors.home / "jobs", parts)
-    except FileNotFoundError:
-        rank = f" of rank {parts[2]}" if len(parts) > 3 else ""
-        what = f"{parts[-1]}{rank} for attempt {parts[1]}"
-        ended = job.ended_wall
+        if isinstance(found, PlacedJob):
+            key = set_key(job.id, attempt)
+            piece = read_log(doors.home, key, asked.rank, stream=which, **at)
+        else:
+            piece = read_pulled(doors.home, job.id, attempt, stream=which, **at)
+    except (LookupError, ValueError):
+        rank = f" of rank {asked.rank}" if isinstance(found, PlacedJob) else ""
+        what = f"{which}{rank} for attempt {attempt}"
         keep = doors.settings.keep
-        raise Unknown(no_such_log(job.id, what, keep, ended_wall=ended, wall=doors.wall())) from None
+        why = no_such_log(job.id, what, keep, ended_wall=job.ended_wall, wall=doors.wall())
+        raise Unknown(why) from None
     except OSError as error:
-        why = error.strerror or error
-        raise Clash(f"the {parts[-1]} of job {parts[0]} is not read: {why}") from None
+        raise Clash(f"the {which} of job {job.id} is not read: {error.strerror or error}") from None
+    return LogPiece(piece.content, piece.start, piece.offset, piece.size, attempt, over)

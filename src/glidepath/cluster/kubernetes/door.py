@@ -181,7 +181,8 @@ class KubernetesCluster:
 
     def _anchored(self, objects: Objects, ranks: RankSet) -> Named | Done | Failed | Refused:
         """The Service of the set where pods are still to be made for it."""
-        made = objects.make_anchor(anchor_of(ranks, self.name))
+        anchor = anchor_of(ranks, self.name, log_bytes_max=self._place.log_bytes_max)
+        made = objects.make_anchor(anchor)
         if made is not None:
             return made
         found = objects.anchor(ranks.key)

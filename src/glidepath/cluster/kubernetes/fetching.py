@@ -84,8 +84,6 @@ class Fetching:
                 if each.ended and not known.ended:
                     known.ended, known.due = True, now
                 if not known.over and not known.under_way and known.due <= now:
-                    if known.log.full and not known.ended:
-                        continue
                     known.under_way = True
                     self._queue.put(known)
         self._begin()

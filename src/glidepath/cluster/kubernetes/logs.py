@@ -11,14 +11,14 @@ import fcntl
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from io import BufferedWriter
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from glidepath.cluster.kubernetes.pod import CONTAINER
 from glidepath.core.place.rank import SetKey
+from glidepath.keptlog import KeptLog
 from glidepath.kube.api import Api
 from glidepath.ranklog import log_folder
 
@@ -40,7 +40,7 @@ class Cursor(msgspec.Struct, frozen=True):
     since: str = ""
     line: str = ""  # empty: from where the answer begins
     used: int = 0
-    size: int = 0  # of what is kept
+    size: int = 0  # of all that came, kept or not
     over: bool = False  # all that there ever was is kept
 
 
@@ -137,15 +137,11 @@ class RankLog:
     def over(self) -> bool:
         return self._known().over
 
-    @property
-    def full(self) -> bool:
-        return self._known().size >= self._bytes_max
-
     def turn(self, api: Api, path: str, *, last: bool) -> None:
         """Fetches what is new. `last` where nothing more can come. Raises what the cluster's door raises."""
         with self._lock, self._alone():
             cursor = self._known()
-            if not cursor.over and cursor.size < self._bytes_max:
+            if not cursor.over:
                 cursor = self._fetched(api, path, cursor)
             if last:
                 self._save(msgspec.structs.replace(cursor, over=True))
@@ -159,10 +155,9 @@ class RankLog:
         reader = self._asked(api, path, cursor)
         if reader.any and not reader.found:
             # The node began a new file, and the line where we left off is gone with the old one.
-            with self._opened() as file:
-                file.write(LOST)
-            size = cursor.size + len(LOST)
-            self._save(Cursor(since=cursor.since, size=size))
+            with closing(self._opened()) as kept:
+                kept.write(LOST)
+                self._save(Cursor(since=cursor.since, size=kept.size))
             self._asked(api, path, self._known())
         return self._known()
 
@@ -171,37 +166,33 @@ class RankLog:
         query: dict[str, str | int] = {"container": CONTAINER, "timestamps": "true"}
         if cursor.since:
             query["sinceTime"] = cursor.since
-        size = saved = cursor.size
-        with api.parts(path, query, limit_s=TURN_S_MAX) as parts, self._opened() as file:
+        saved, whole = cursor.size, True
+        with api.parts(path, query, limit_s=TURN_S_MAX) as parts, closing(self._opened()) as kept:
             try:
                 for part in parts:
-                    size += file.write(reader.feed(part)[: max(0, self._bytes_max - size)])
-                    if size - saved > SAVED_EVERY_BYTES:
-                        self._keep(file, reader, size)
-                        saved = size
-                    if size >= self._bytes_max:
-                        break
-                else:
-                    size += file.write(reader.rest()[: max(0, self._bytes_max - size)])
+                    whole = False
+                    kept.write(reader.feed(part))
+                    whole = True
+                    if kept.size - saved > SAVED_EVERY_BYTES:
+                        self._keep(reader, kept.size)
+                        saved = kept.size
+                whole = False
+                kept.write(reader.rest())
+                whole = True
             finally:
-                # Also where it broke off: what came is kept, and is not asked for again.
-                if reader.found:
-                    self._keep(file, reader, size)
+                # Also where it broke off: what came is kept, and is not asked for again. What the disk did
+                # not take is.
+                if reader.found and whole:
+                    self._keep(reader, kept.size)
         return reader
 
-    def _keep(self, file: BufferedWriter, reader: Reader, size: int) -> None:
-        file.flush()
+    def _keep(self, reader: Reader, size: int) -> None:
         self._save(Cursor(reader.since, reader.line, reader.used, size))
 
-    def _opened(self) -> BufferedWriter:
+    def _opened(self) -> KeptLog:
         """At the end of what is known to be kept: what a crash left behind that is fetched again."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = (self._folder / LOG).open("ab")
-        size = self._known().size
-        if file.tell() > size:
-            file.truncate(size)
-            file.seek(size)
-        return file
+        return KeptLog(str(self._folder), LOG, self._bytes_max, size=self._known().size)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -217,10 +208,6 @@ class RankLog:
             found = Cursor()
             with suppress(OSError, msgspec.DecodeError):
                 found = msgspec.json.decode((self._folder / CURSOR).read_bytes(), type=Cursor)
-            with suppress(OSError):
-                # A file that was lost or cut is not filled from the middle.
-                if found.size > (self._folder / LOG).stat().st_size:
-                    found = Cursor(size=(self._folder / LOG).stat().st_size, over=found.over)
             self._cursor = found
         return self._cursor
 

@@ -76,7 +76,7 @@ def digest(ranks: RankSet) -> str:
     return hashlib.sha256(repr(astuple(ranks)).encode("utf-8", "replace")).hexdigest()[:DIGEST_LETTERS]
 
 
-def anchor_of(ranks: RankSet, cluster: str) -> Object:
+def anchor_of(ranks: RankSet, cluster: str, *, log_bytes_max: int = 1 << 30) -> Object:
     """A headless Service: through it the names of ranks resolve, and with it everything of the set goes."""
     checks = (*(each.path for each in ranks.work.volumes), *(each.path for each in ranks.work.files))
     intent = Intent(
@@ -85,7 +85,7 @@ def anchor_of(ranks: RankSet, cluster: str) -> Object:
         len(ranks.seats),
         ranks.grace_s,
         ranks.gather_s_max,
-        ranks.log_bytes_max,
+        min(ranks.log_bytes_max, log_bytes_max),
         tuple(one_line(path, letters_max=PATHS_SHOWN_LETTERS_MAX) for path in checks),
     )
     made: Object = {
