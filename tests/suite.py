@@ -36,6 +36,7 @@ COMPUTING = {
     "schedule": ["tests/schedule"],
     "placing": ["tests/placing"],
     "account": ["tests/account"],
+    "serve": ["tests/serve"],
     "jobs": ["tests/jobs"],
 }
 # The longest first, so that none of them is what both lanes wait for in the end.

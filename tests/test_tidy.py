@@ -117,7 +117,7 @@ FOREIGN: dict[str, tuple[str, ...]] = {
     "starlette": ("serve",),
     "uvicorn": ("serve",),
     "anyio": ("serve",),
-    "pydantic_core": ("config", "plugins"),
+    "pydantic_core": ("config", "plugins", "serve"),
     "rich": ("cli",),
     "matplotlib": ("sim",),
     "numpy": ("core", "sim"),

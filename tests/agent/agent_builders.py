@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
 
 from glidepath.called.post import digest_of
 from glidepath.called.tray import Terms, Tray, asked, called
@@ -114,17 +115,21 @@ class Served:
         migrate(self.store)
         self.desk = Desk(self.store, settings)
         self.tokens = SiteTokens(self.store)
+        self.application = self.made()
         listener = socket.socket()
         listener.bind(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        config = uvicorn.Config(application(self.desk), log_level="critical", lifespan="off")
+        config = uvicorn.Config(self.application, log_level="critical", lifespan="off")
         self.server = uvicorn.Server(config)
         listener.listen(64)
         self._listener = listener
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [listener]}, daemon=True)
         self.thread.start()
         until("the server is up", lambda: self.server.started)
+
+    def made(self) -> Starlette:
+        return application(self.desk)
 
     def token(self, site: str = "west", *, use: str = AGENT) -> str:
         return self.tokens.issue(site, use=use, by="test", note="", wall=time.time())[1]

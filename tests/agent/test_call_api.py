@@ -151,7 +151,7 @@ def test_a_body_that_is_too_long_is_refused_by_its_stated_length_and_by_what_com
 def test_who_shows_no_token_of_the_site_gets_nothing(world: Served, shown: str) -> None:
     wanted(world, spec())
     code, said = ask(world, CALL, text(plain_report()), token=shown)
-    assert (code, said) == (401, {"error": "no token of this site that is in force"})
+    assert (code, said["error"]) == (401, "no token of this site that is in force")
 
 
 def test_a_token_is_good_for_its_site_alone_and_tells_nothing_of_others_owners_or_the_pool(
@@ -204,7 +204,7 @@ def test_the_api_describes_itself(world: Served) -> None:
     call = found["paths"]["/api/v1/sites/{site}/call"]["post"]
     assert set(call["responses"]) >= {"200", "401", "409", "413", "422", "429"}
     refs = json.dumps(found)
-    for name in ("Report", "Orders", "LateAnswer", "Denied", "Start", "Pilot"):
+    for name in ("Report", "Orders", "LateAnswer", "ErrorAnswer", "Start", "Pilot"):
         assert name in found["components"]["schemas"], name
         assert f'"#/components/schemas/{name}"' in refs
 

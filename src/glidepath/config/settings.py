@@ -265,7 +265,7 @@ def _listen(text: str) -> str:
 
 
 class ServeSettings(Table):
-    """The demand server, which sites that can only call out are called by."""
+    """The server: sites that can only call out call it, and people submit jobs to it by HTTP."""
 
     listen: Annotated[str, AfterValidator(_listen)] | None = Field(
         default=None,
@@ -282,6 +282,11 @@ class ServeSettings(Table):
         default=60,
         description="How often one site may call in a minute; more is answered with 429. An agent calls "
         "twice a minute, and a few times in a row after it did something.",
+    )
+    person_calls_per_minute: Positive = Field(
+        default=6000,
+        description="How often one person may call the API of jobs in a minute; more is answered with 429. "
+        "A script that submits one job after the other gets along with a hundred a second.",
     )
     open: bool = Field(
         default=False,

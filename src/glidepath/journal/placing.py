@@ -55,8 +55,6 @@ PRUNE_EVERY = 200
 NODES_SHOWN = 4
 # Rows that changed are known by their events; now and then all are read, whatever was missed.
 WHOLE_READ_S = 30.0
-# So many events may be under way at once on a server.
-EVENTS_LATE_MAX = 500
 
 STATE_OF = {Then.DONE: JobState.DONE, Then.FAILED: JobState.FAILED, Then.CANCELLED: JobState.CANCELLED}
 
@@ -117,10 +115,8 @@ class PlacingJournal:
             if whole:
                 rows = conn.execute(query.where(placed.c.phase != Phase.OVER.value)).all()
             else:
-                # On a server a smaller number may be committed later.
-                since = self._event - (0 if self.store.path is not None else EVENTS_LATE_MAX)
-                touched = select(events.c.job).where(events.c.id > since).distinct()
-                rows = conn.execute(query.where(jobs.c.id.in_(touched))).all() if newest > since else []
+                touched = select(events.c.job).where(events.c.id > self._event).distinct()
+                rows = conn.execute(query.where(jobs.c.id.in_(touched))).all() if newest > self._event else []
         self._take_in(rows, whole=whole)
         self._event, self._whole_at = newest, at if whole else self._whole_at
         return [(one.record, one.promise) for _, one in self._seen.values()]

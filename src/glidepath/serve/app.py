@@ -5,47 +5,46 @@ Every body has a bound, every caller a pace, and nothing that a caller sends is 
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio.to_thread
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from glidepath.called.late import LateAnswer
+from glidepath.serve.api import HANDLERS, KINDS, Api, said
 from glidepath.serve.counter import EVERYBODY, Address, CounterDesk
 from glidepath.serve.desk import Denied, Desk
 from glidepath.serve.jsonrpc import BODY_BYTES_MAX as RPC_BYTES_MAX
 from glidepath.serve.jsonrpc import RpcError, error_text, read_call, result_text
 from glidepath.serve.openapi import document
+from glidepath.serve.operations import OPERATIONS
 from glidepath.serve.pace import Pace
 from glidepath.serve.page import HEADERS as PAGE_HEADERS
 from glidepath.serve.page import page
+from glidepath.serve.wire import HEADERS, body_of, threaded
 from glidepath.store.engine import StoreError
 from glidepath.store.site_tokens import ADDRESS, spelled
 
-T = TypeVar("T")
 # Of a report: twenty thousand pilots, each with its words.
 BODY_BYTES_MAX = 8 << 20
-BODY_S_MAX = 30.0
 # For those who show no token in force; a person who mistypes needs a few, a guesser gets nowhere.
 STRANGERS_PER_MINUTE = 30
 # Of one address, where the whole demand is open to all.
 OPEN_PER_MINUTE = 120
-HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Doorway:
     """The endpoints of one server."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, jobs: Api | None) -> None:
         self.desk = desk
+        self.jobs = jobs
         self.sites = Pace(desk.settings.serve.calls_per_minute, steady=time.monotonic)
         self.strangers = Pace(STRANGERS_PER_MINUTE, steady=time.monotonic)
         self.open_to_all = Pace(OPEN_PER_MINUTE, steady=time.monotonic)
@@ -70,7 +69,7 @@ class Doorway:
 
     async def openapi(self, request: Request) -> Response:
         """GET /api/v1/openapi.json"""
-        return JSONResponse(document(), headers=HEADERS)
+        return JSONResponse(document(OPERATIONS if self.jobs else ()), headers=HEADERS)
 
     async def rpc(self, request: Request) -> Response:
         """POST /sites/NAME-SECRET/jsonrpc, and /jsonrpc where the whole demand is open to all"""
@@ -133,33 +132,6 @@ class Doorway:
             raise Denied(429, f"too many calls; wait {wait_s:.0f} s")
 
 
-async def threaded(call: Callable[[], T]) -> T:
-    """On a thread: the store may wait for its disk."""
-    return await anyio.to_thread.run_sync(call)
-
-
-async def body_of(request: Request, bytes_max: int) -> bytes:
-    """The whole body within its bound and within a time."""
-    too_long = Denied(413, f"a body may have {bytes_max} bytes")
-    stated = request.headers.get("content-length", "0")
-    if not stated.isdecimal() or len(stated) > 12 or int(stated) > bytes_max:
-        raise too_long
-    parts: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_S_MAX):
-            async for part in request.stream():
-                size += len(part)
-                if size > bytes_max:
-                    raise too_long
-                parts.append(part)
-    except TimeoutError:
-        raise Denied(408, f"the body did not come within {BODY_S_MAX:g} s") from None
-    except ClientDisconnect:
-        raise Denied(400, "the caller went away") from None
-    return b"".join(parts)
-
-
 async def denied(request: Request, error: Exception) -> Response:
     assert isinstance(error, Denied)
     headers = {**HEADERS, **({"Retry-After": "10"} if error.status == 429 else {})}
@@ -167,17 +139,18 @@ async def denied(request: Request, error: Exception) -> Response:
         headers["WWW-Authenticate"] = "Bearer"
     # What follows a body that was not read would be taken for the next request.
     headers["Connection"] = "close"
-    return JSONResponse({"error": error.why}, error.status, headers)
+    return said(error.status, KINDS[error.status], error.why, headers=headers)
 
 
 async def store_away(request: Request, error: Exception) -> Response:
     """Why is for the log of the server, not for a stranger."""
-    return JSONResponse({"error": "the store does not answer; call again"}, 503, HEADERS)
+    return said(503, KINDS[503], "the store does not answer; call again")
 
 
-def application(desk: Desk) -> Starlette:
-    doorway = Doorway(desk)
+def application(desk: Desk, jobs: Api | None = None) -> Starlette:
+    doorway = Doorway(desk, jobs)
     routes: list[Any] = [
+        *(jobs.routes() if jobs is not None else ()),
         Route("/api/v1/sites/{site:str}/call", doorway.call, methods=["POST"]),
         Route("/api/v1/sites/{site:str}", doorway.share, methods=["GET"]),
         Route("/sites/{secret:str}/jsonrpc", doorway.rpc, methods=["POST"]),
@@ -188,5 +161,5 @@ def application(desk: Desk) -> Starlette:
         Route("/api/v1/alive", doorway.alive, methods=["GET"]),
         Route("/api/v1/openapi.json", doorway.openapi, methods=["GET"]),
     ]
-    handlers: dict[Any, Any] = {Denied: denied, StoreError: store_away}
+    handlers: dict[Any, Any] = {Denied: denied, StoreError: store_away, **HANDLERS}
     return Starlette(routes=routes, exception_handlers=handlers)

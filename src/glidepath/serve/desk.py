@@ -104,20 +104,22 @@ class Desk:
         }
 
     def terms(self, site: str) -> Terms:
-        self._look_for_settings()
+        self.current()
         terms = self._terms.get(site)
         if terms is None:
             raise Denied(404, f"no site `{site}` that calls is configured")
         return terms
 
-    def _look_for_settings(self) -> None:
+    def current(self) -> Settings:
+        """The settings in force, read again where their file has changed."""
         if self.watcher is None or self.steady() - self._looked_at < CONFIG_LOOK_S:
-            return
+            return self.settings
         self._looked_at = self.steady()
         found = self.watcher.poll()
         if found is not None and not isinstance(found, ConfigError):
             self.settings = found.settings
             self._terms = terms_of(found.settings)
+        return self.settings
 
 
 def terms_of(settings: Settings) -> dict[str, Terms]:

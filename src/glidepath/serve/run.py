@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,14 @@ from pathlib import Path
 import uvicorn
 
 from glidepath.config import Settings, Watcher
-from glidepath.serve.app import application
+from glidepath.jobs.stored import StoredDesk
+from glidepath.people.oidc import people_of
+from glidepath.people.register import Register
+from glidepath.serve.api import Api, Paces
+from glidepath.serve.app import STRANGERS_PER_MINUTE, application
 from glidepath.serve.desk import Desk, drop_folders
 from glidepath.serve.drops import Drops
+from glidepath.serve.pace import Pace
 from glidepath.store.engine import Store
 
 CALLERS_AT_ONCE = 1000
@@ -36,9 +42,10 @@ def serve(
 ) -> int:
     """An exit code, once it is over."""
     desk = Desk(store, settings, watcher)
+    jobs = api_of(desk, how.home)
     listener = listening(how.listen)
     config = uvicorn.Config(
-        application(desk),
+        application(desk, jobs),
         log_level="warning",
         access_log=False,  # Addresses of pyglidein clients hold a secret.
         lifespan="off",
@@ -65,6 +72,19 @@ def serve(
         drops.stop()
         listener.close()
     return 0
+
+
+def api_of(desk: Desk, home: Path) -> Api:
+    """The API of jobs over the same store and the same settings."""
+    jobs = StoredDesk(desk.settings, desk.store, home)
+
+    def renewed() -> None:
+        jobs.settings = desk.current()
+
+    pace = Pace(desk.settings.serve.person_calls_per_minute, steady=time.monotonic)
+    paces = Paces(pace, Pace(STRANGERS_PER_MINUTE, steady=time.monotonic))
+    known = people_of(desk.store, desk.settings.serve.oidc)
+    return Api(jobs, known, Register(desk.store, time.time, known.forget), paces, renewed)
 
 
 def listening(where: str) -> socket.socket:
