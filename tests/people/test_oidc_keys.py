@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -319,9 +320,11 @@ def test_whatever_else_comes_back_is_told_and_nothing_is_taken_from_it(lab: Prov
 
 def test_nobody_there_and_no_such_file_are_told(lab: Provider, tmp_path: Path) -> None:
     settings = lab.settings()
-    lab.server.server_close()
-    with pytest.raises(NotRead, match=r"does not answer: .*refused"):
-        key_source(settings)()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # Taken, and nobody listens there.
+        away = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        with pytest.raises(NotRead, match=r"does not answer: .*refused"):
+            key_source(settings.model_copy(update={"issuer": away}))()
     missing = tmp_path / "keys.json"
     with pytest.raises(NotRead, match="No such file"):
         key_source(settings.model_copy(update={"keys": str(missing)}))()
