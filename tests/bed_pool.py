@@ -79,13 +79,24 @@ def left() -> list[str]:
     return [str(one) for one in found]
 
 
+def must_leave_nothing() -> None:
+    until = time.monotonic() + LEAVE_S_MAX
+    while found := left():
+        if time.monotonic() > until:
+            pytest.fail("left behind:\n" + "\n".join(found))
+        time.sleep(POLL_S)
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """After every test that starts real servers, nothing of them is there any more."""
     yield
     if request.node.get_closest_marker("real"):
-        until = time.monotonic() + LEAVE_S_MAX
-        while found := left():
-            if time.monotonic() > until:
-                pytest.fail("left behind:\n" + "\n".join(found))
-            time.sleep(POLL_S)
+        must_leave_nothing()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left_in_the_end() -> Iterator[None]:
+    """For files whose tests share a program that they start: it is looked when that has ended, too."""
+    yield
+    must_leave_nothing()

@@ -88,6 +88,7 @@ class MemoryCluster:
         self.answers: list[Outcome] = []  # of the next starts
         self.away = ""
         self.begin_after_s = 0
+        self.late: set[str] = set()  # keys of which nobody has heard yet that they are over
 
     def nodes(self, *, now: Instant) -> NodeListing:
         self._seen()
@@ -119,7 +120,8 @@ class MemoryCluster:
                 end = (limit, Cause.LIMIT, None)
             elif natural <= self.time.at:
                 end = (natural, Cause.EXITED, 0)
-        if end is None:
+        if end is None or task.ranks.key in self.late:
+            task.ends |= {at: end} if end is not None else {}
             state = RankState.ASKED if began is None else RankState.RUNNING
             return RankSeen(at, node, state, began_at=began)
         when, cause, code = end

@@ -206,6 +206,41 @@ def test_the_limit_ends_a_job_while_we_are_away(world: PlacingWorld) -> None:
     assert found.job.ended_wall - found.job.started_wall == 50
 
 
+@pytest.mark.parametrize(
+    ("code", "stands", "why"),
+    [(0, "done", ""), (3, "failed", "it ran on n1 and ended with exit code 3")],
+)
+def test_what_ended_by_itself_within_its_limit_while_we_were_away_is_told_so(
+    world: PlacingWorld, code: int, stands: str, why: str
+) -> None:
+    """Its end is heard of late, long after the limit: what it wrote is fetched before that."""
+    job = world.submit(run_s_max=50)
+    world.turns(2)
+    world.cluster.late.add(f"{job}.1")
+    world.cluster.end(f"{job}.1", Cause.EXITED, code=code)
+    world.time.at += 10_000
+    world.live()
+    world.turns(2)
+    assert world.stands(job) == "ending"
+    world.cluster.late.clear()
+    world.until_over(job)
+    found = world.job(job)
+    assert (found.stands, found.job.exit_code, found.job.reason) == (stands, code, why)
+
+
+def test_what_was_done_just_before_its_node_was_drained_is_not_run_again(world: PlacingWorld) -> None:
+    job = world.submit(queue=Queue.BATCH, stoppable=True)
+    world.turns(2)
+    world.cluster.late.add(f"{job}.1")
+    world.cluster.end(f"{job}.1", Cause.EXITED, code=0)
+    world.words = (Word(f"node:{world.job(job).record.places[0].node}", drain=True),)
+    world.turns(2)
+    assert world.stands(job) == "ending"
+    world.cluster.late.clear()
+    world.until_over(job)
+    assert (world.stands(job), world.job(job).job.attempt) == ("done", 1)
+
+
 def test_a_limit_is_extended_where_nobody_was_promised_the_room(world: PlacingWorld) -> None:
     job = world.submit(run_s_max=600)
     world.cluster.runs_s[job] = 5000

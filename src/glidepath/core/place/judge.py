@@ -26,6 +26,8 @@ STARTS_MAX = 100
 
 LOSSES = frozenset({Cause.EVICTED, Cause.NODE_LOST, Cause.RESTARTED})
 NEVER_BEGAN = frozenset({Cause.REFUSED, Cause.NOT_GATHERED})
+# Ends that a command comes to by itself, whatever it was about to be told.
+OWN = frozenset({Cause.EXITED, Cause.SIGNALLED, Cause.MEMORY})
 WHY_CHARS_MAX = 400
 
 Judged = Iterator[Decision[PlaceAction]]
@@ -146,6 +148,8 @@ def settled(record: Record, seen: SetSeen | None) -> Settle:
     then, why = record.then, record.why
     if record.cancelled:
         then, why = Then.CANCELLED, "cancelled by a user"
+    elif then is not Then.SEEN and ranks:
+        then, why = _as_it_was(record, ranks, bad)
     match then:
         case Then.CANCELLED:
             return _settle(record, then, why, ended_at=ended)
@@ -163,6 +167,20 @@ def settled(record: Record, seen: SetSeen | None) -> Settle:
             return _lost(record, "all of its ranks were lost", ended_at=ended)
         return _settle(record, Then.DONE, _without(record), exit_code=0, ended_at=ended)
     return _from_causes(record, bad, (code, number, ended))
+
+
+def _as_it_was(record: Record, ranks: tuple[RankSeen, ...], bad: list[RankSeen]) -> tuple[Then, str]:
+    """What was to come, unless the commands had ended by themselves before anybody told them to.
+
+    That is found out late where nobody looked for a while: what is done is not run again, and is no failure.
+    """
+    left = [rank for rank in ranks if rank.rank not in record.gone]
+    if left and not bad:
+        return Then.SEEN, ""
+    own = next((rank for rank in bad if rank.cause in OWN), None)
+    if record.then is Then.FAILED and own is not None:
+        return record.then, told(record, own)
+    return record.then, record.why
 
 
 def _without(record: Record) -> str:
