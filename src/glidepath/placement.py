@@ -213,7 +213,8 @@ class Placement:
         self._newest = self.jobs.newest_event()
         cycle = self.cycle()
         self.trouble = f"the cluster `{self.name}`: {cycle.unrecorded}" if cycle.unrecorded else ""
-        moving = any(record.phase in (Phase.STARTING, Phase.ENDING) for record in cycle.snapshot.records)
+        roll = cycle.snapshot.roll
+        moving = any(roll.records[n].phase in (Phase.STARTING, Phase.ENDING) for n in roll.started)
         if cycle.plan.actions or moving:
             return float(self.scheduler.rules.cycle_s_min)
         return float(cycle.plan.wake_after_s)

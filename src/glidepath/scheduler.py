@@ -31,7 +31,8 @@ from glidepath.core.place.acts import Clear, Halt, Launch, Noted, PlaceAction, S
 from glidepath.core.place.asked import rank_set
 from glidepath.core.place.check import breaches
 from glidepath.core.place.rank import RankSeen, SetKey, split_key
-from glidepath.core.place.record import Phase, Record, Then
+from glidepath.core.place.record import Phase, Then
+from glidepath.core.place.roll import Roll
 from glidepath.core.place.turn import (
     Picture,
     PlaceMemory,
@@ -59,7 +60,7 @@ ORDER: tuple[type, ...] = (Halt, Stray, Stretch, Tell, Launch, Clear)
 class Ledger(Protocol):
     """The store, as the scheduler reads it."""
 
-    def records(self) -> tuple[Record, ...]: ...
+    def roll(self) -> Roll: ...
 
     def known(self, numbers: Iterable[int]) -> frozenset[int]: ...
 
@@ -95,17 +96,17 @@ class Scheduler:
             "sets": partial(doors.cluster.list, now=now),
         }
         # The store first: a set that it does not name yet cannot be listed.
-        records = doors.ledger.records()
+        roll = doors.ledger.roll()
         answers = doors.calls.gather(
             {f"{doors.cluster.name} {what}": read for what, read in reads.items()}, limit_s=doors.read_s_max
         )
         nodes, sets = (self._sighting(f"{doors.cluster.name} {what}", answers, now) for what in reads)
         known: frozenset[int] = frozenset()
         if isinstance(sets, Seen):
-            live = {record.id for record in records}
-            others = {split_key(one.key)[0] for one in sets.value.sets} - live
+            others = {split_key(one.key)[0] for one in sets.value.sets if one.key not in roll.keys}
+            others -= roll.records.keys()
             known = doors.ledger.known(others) if others else known
-        return Snapshot(now, records, nodes, sets, doors.words(), known, doors.stopping)
+        return Snapshot(now, roll, nodes, sets, doors.words(), known, doors.stopping)
 
     def _sighting(self, key: str, answers: dict[str, Answer], now: Instant) -> Seen[Any] | Unseen:
         found = answers[key]
@@ -156,7 +157,7 @@ class Scheduler:
 
     def _steps(self, actions: tuple[PlaceAction, ...]) -> Iterator[tuple[str, str, Callable[[], Outcome]]]:
         cluster = self.doors.cluster
-        records = {record.id: record for record in self._records_of(actions)}
+        records = self._roll_of(actions).records
         for action in sorted(
             (a for a in actions if isinstance(a, ORDER)), key=lambda a: ORDER.index(type(a))
         ):
@@ -178,14 +179,15 @@ class Scheduler:
                 case _:
                     pass  # A start that does not hold any more, a word to somebody who wants no signal.
 
-    def _records_of(self, actions: tuple[PlaceAction, ...]) -> tuple[Record, ...]:
+    def _roll_of(self, actions: tuple[PlaceAction, ...]) -> Roll:
         """As the store has them now: what is asked for is what was written down."""
         if not any(isinstance(action, Launch | Tell) for action in actions):
-            return ()
+            return Roll()
         try:
-            return self.doors.ledger.records()
+            return self.doors.ledger.roll()
         except OSError:
-            return ()  # Nothing is started now; the next turn asks for the attempts that were written down.
+            # Nothing is started now; the next turn asks for the attempts that were written down.
+            return Roll()
 
     def remember(self, picture: Picture, plan: Plan[PlaceAction], outcomes: Iterable[Did]) -> PlaceMemory:
         memory, now = picture.memory, picture.snapshot.now
@@ -205,6 +207,8 @@ class Scheduler:
             held=held_after(memory, frozenset(refused), now),
             ended=tuple(_ended(picture, actions)),
             warned=_warned(picture, actions),
+            seen=picture.seen,
+            calm=picture.calm,
         )
 
 
@@ -216,8 +220,7 @@ def _answer(call: Callable[[], Outcome]) -> Outcome:
 
 
 def _warned(picture: Picture, actions: tuple[PlaceAction, ...]) -> frozenset[tuple[int, Instant]]:
-    live = {record.id for record in picture.snapshot.records}
-    kept = {one for one in picture.memory.warned if one[0] in live}
+    kept = {one for one in picture.memory.warned if one[0] in picture.snapshot.roll.records}
     return frozenset(kept | {(action.job, action.at) for action in actions if isinstance(action, Tell)})
 
 
@@ -230,7 +233,7 @@ def _noted(picture: Picture, actions: tuple[PlaceAction, ...]) -> dict[SetKey, t
 
 def _ended(picture: Picture, actions: tuple[PlaceAction, ...]) -> Iterator[Ended]:
     """Jobs that ran to an end of their own, for the scheduler to learn from."""
-    records = {record.id: record for record in picture.snapshot.records}
+    records = picture.snapshot.roll.records
     for action in actions:
         if isinstance(action, Settle) and action.then in (Then.DONE, Then.FAILED):
             record = records[action.job]

@@ -180,7 +180,7 @@ class MemoryCluster:
 class Mortal:
     """Passes everything on and dies at the n-th step, before or after it."""
 
-    STEPS = ("planned", "acted", "start", "stop", "clear", "extend", "records", "list")
+    STEPS = ("planned", "acted", "start", "stop", "clear", "extend", "roll", "list")
 
     def __init__(self, dies_at: int | None = None) -> None:
         self.left, self.count = dies_at, 0

@@ -37,7 +37,7 @@ class List(Reader):
                 journal = placing_journal(session, cluster)
                 seen = journal.seen_cluster()
                 jobs: dict[str, list[int]] = {}
-                for record in journal.records():
+                for record in journal.roll().records.values():
                     for seat in record.places:
                         jobs.setdefault(seat.node, []).append(record.id)
                 for node in seen.nodes if seen is not None else ():

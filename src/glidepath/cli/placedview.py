@@ -156,7 +156,7 @@ def planned_world(session: Session, cluster: str) -> tuple[World, Book, Memory]:
     memory, _ = journal.memory()
     words = tuple(Word(pause.about, pause.drain) for pause in session.journal.pauses())
     now = session.clock.now()
-    world = world_of(journal.records(), nodes, PlaceMemory(memory), words=words, now=now)
+    world = world_of(journal.roll(), nodes, PlaceMemory(memory), words=words, now=now)
     return world, book_of(session.located.settings.clusters[cluster]), memory
 
 

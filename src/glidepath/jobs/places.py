@@ -63,7 +63,7 @@ class Places:
             journal = self.doors.placing(cluster)
             seen = journal.seen_cluster()
             jobs: dict[str, list[int]] = {}
-            for record in journal.records():
+            for record in journal.roll().records.values():
                 if sees(record.job.owner, record.job.project):
                     for seat in record.places:
                         jobs.setdefault(seat.node, []).append(record.id)

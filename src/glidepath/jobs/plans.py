@@ -121,9 +121,9 @@ class Plans:
                     hint="start it with `glidepath up`",
                 )
             memory, _ = journal.memory()
-            records = journal.records()
+            roll = journal.roll()
         words = tuple(Word(pause.about, pause.drain) for pause in doors.journal.pauses())
-        world = world_of(records, nodes, PlaceMemory(memory), words=words, now=doors.clock().now())
+        world = world_of(roll, nodes, PlaceMemory(memory), words=words, now=doors.clock().now())
         return world, book_of(doors.settings.clusters[cluster]), memory
 
     def _journal(self, cluster: str) -> PlacingJournal:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from glidepath.clock import Moment
 from glidepath.core.account.run import Rates
-from glidepath.core.cycle import Decision, Did, Outcome, Plan, Refused
+from glidepath.core.cycle import Did, Outcome, Plan, Refused
 from glidepath.core.place.acts import (
     Began,
     Deny,
@@ -32,7 +32,8 @@ from glidepath.core.place.acts import (
 )
 from glidepath.core.place.judge import STARTS_MAX
 from glidepath.core.place.rank import RankSeen
-from glidepath.core.place.record import NEVER, Phase, Record, Then
+from glidepath.core.place.record import NEVER, Phase, Then
+from glidepath.core.place.roll import Roll
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.cluster import Cluster
 from glidepath.core.schedule.job import JobName, Lesson, Memory, Promise, Tally
@@ -40,21 +41,19 @@ from glidepath.core.units import shown_duration
 from glidepath.journal import wire
 from glidepath.journal.books import Books, sizes_of
 from glidepath.journal.codec import coder
+from glidepath.journal.live import LiveJobs
+from glidepath.journal.told import ToldPlans
 from glidepath.store.engine import Store, insert, storable
 from glidepath.store.job import REASON_CHARS_MAX, JobState
 from glidepath.store.job_rows import jobs
-from glidepath.store.placed import PlacedJob, event_row, joined, numbered, placed_of, places_text
+from glidepath.store.placed import event_row, numbered, places_text
 from glidepath.store.placed_rows import events, placed, ranks, schedule_cycles, schedule_state
 
 # Lessons and who was passed change a little in every turn; losing a few turns of them costs nothing.
 KEEP_LESSONS_S = 30
 # A start that moves by less is not told: it moves by seconds whenever a job ends early.
 MOVE_TOLD_S = 60
-CYCLES_KEPT = 5000
-PRUNE_EVERY = 200
 NODES_SHOWN = 4
-# Rows that changed are known by their events; now and then all are read, whatever was missed.
-WHOLE_READ_S = 30.0
 
 STATE_OF = {Then.DONE: JobState.DONE, Then.FAILED: JobState.FAILED, Then.CANCELLED: JobState.CANCELLED}
 
@@ -85,59 +84,18 @@ class PlacingJournal:
     rates: Rates = field(default_factory=Rates)
 
     def __post_init__(self) -> None:
-        self._seen: dict[int, tuple[Any, PlacedJob]] = {}
-        self._event = 0  # the newest that was taken in
-        self._whole_at: float | None = None  # when all rows were read
+        self._live = LiveJobs(self.store, self.partitions)
         self._told: dict[JobName, Promise] = {}
         self._first: dict[JobName, Instant] = {}  # the start that the owner was told last
         self._lore_at: Instant | None = None
-        self._decisions: tuple[Decision[PlaceAction], ...] = ()
         self._cluster: Cluster | None = None
-        self._writes = 0
-        self._row = 0  # of the last cycle that was kept
+        self._plans = ToldPlans(self.cluster)
 
     # Reading.
 
-    def records(self) -> tuple[Record, ...]:
-        """Every job of our partitions that is not over, by number."""
-        return tuple(found for found, _ in self._live())
-
-    def _live(self) -> list[tuple[Record, Promise | None]]:
-        """Rows that changed since the last time; whatever changes one leaves an event.
-
-        Each update names the phase that it expects, so that a row read too late does no harm.
-        """
-        at = time.monotonic()
-        whole = self._whole_at is None or at - self._whole_at >= WHOLE_READ_S
-        query = joined().where(jobs.c.partition.in_(self.partitions)).order_by(jobs.c.id)
-        with self.store.read() as conn:
-            newest = int(conn.execute(select(func.max(events.c.id))).scalar() or 0)
-            if whole:
-                rows = conn.execute(query.where(placed.c.phase != Phase.OVER.value)).all()
-            else:
-                touched = select(events.c.job).where(events.c.id > self._event).distinct()
-                rows = conn.execute(query.where(jobs.c.id.in_(touched))).all() if newest > self._event else []
-        self._take_in(rows, whole=whole)
-        self._event, self._whole_at = newest, at if whole else self._whole_at
-        return [(one.record, one.promise) for _, one in self._seen.values()]
-
-    def _take_in(self, rows: Iterable[Any], *, whole: bool) -> None:
-        kept = dict(self._seen)
-        found: dict[int, tuple[Any, PlacedJob]] = {} if whole else kept
-        last = max(kept, default=0)
-        for row in rows:
-            # The same value for the same row: what did not change is not worked out again, here or later.
-            had, one = kept.get(row.id, (None, None))
-            if row.phase == Phase.OVER.value:
-                found.pop(row.id, None)
-                continue
-            if one is None or had != row:
-                one = placed_of(row, one.spec if one is not None else None)
-            in_order = whole or row.id in found or row.id > last
-            found[row.id] = (row, one)
-            if not in_order:
-                found = dict(sorted(found.items()))
-        self._seen = found
+    def roll(self) -> Roll:
+        """Every job of our partitions that is not over."""
+        return self._live.read()
 
     def known(self, numbers: Iterable[int]) -> frozenset[int]:
         with self.store.read() as conn:
@@ -146,9 +104,7 @@ class PlacingJournal:
 
     def memory(self) -> tuple[Memory, Moment | None]:
         """What the last turn left, and when that was."""
-        self._whole_at = None
-        live = self._live()
-        promises = tuple(promise for _, promise in live if promise is not None)
+        promises = self._live.promises()
         self._told = {promise.job: promise for promise in promises}
         self._first = {promise.job: promise.at for promise in promises}
         row = self._state()
@@ -201,11 +157,11 @@ class PlacingJournal:
             held = _Changes(conn, moment, books).done(plan.actions)
             told = self._promises(conn, schedule.promises, wall)
             self._state_kept(conn, moment, schedule, cluster)
-            if plan.actions or plan.decisions != self._decisions:
-                self._cycle_kept(conn, moment, plan)
+            self._plans.keep(conn, moment, plan)
         self._told = {promise.job: promise for promise in schedule.promises}
         self._first = told
-        self._decisions, self._cluster = plan.decisions, cluster
+        self._plans.kept(plan.decisions)
+        self._cluster = cluster
         return held
 
     def _state_kept(
@@ -231,26 +187,6 @@ class PlacingJournal:
             none = wire.compressed(_LORE.encode(Lore()))
             whole = {"name": self.cluster, "cluster": empty, "memory": none, **values}
             conn.execute(schedule_state.insert(), whole)
-
-    def _cycle_kept(self, conn: Connection, moment: Moment, plan: Plan[PlaceAction]) -> None:
-        lines = [
-            [one.about, str(one.reason), type(one.action).__name__ if one.action else ""]
-            for one in plan.decisions
-        ]
-        self._row = _next_cycle(conn)
-        row = {
-            "cycle": self._row,
-            "wall_s": moment.wall_s,
-            "at": moment.at,
-            "actions": len(plan.actions),
-            "body": wire.compressed([self.cluster, plan.cycle, lines]),
-            "outcomes": None,
-        }
-        conn.execute(schedule_cycles.insert(), row)
-        self._writes += 1
-        if self._writes % PRUNE_EVERY == 0:
-            oldest = schedule_cycles.c.cycle <= self._row - CYCLES_KEPT
-            conn.execute(delete(schedule_cycles).where(oldest))
 
     def _promises(
         self, conn: Connection, promises: tuple[Promise, ...], wall: float
@@ -290,7 +226,7 @@ class PlacingJournal:
             self.hold(conn)
             numbered(conn)
             body = wire.compressed(_OUTCOMES.encode(outcomes))
-            of_cycle = update(schedule_cycles).where(schedule_cycles.c.cycle == self._row)
+            of_cycle = update(schedule_cycles).where(schedule_cycles.c.cycle == self._plans.row)
             conn.execute(of_cycle.values(outcomes=body))
             _Changes(conn, moment, Books(conn, self.rates, sizes_of(()))).not_taken(failed)
 
@@ -310,10 +246,6 @@ def _promise_words(one: Promise, had: Instant | None) -> tuple[str, str]:
 def _clock(at: Instant) -> str:
     """Instants are close to wall time; a `Moment` of the reader has the exact one."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
-
-
-def _next_cycle(conn: Connection) -> int:
-    return int(conn.execute(select(func.max(schedule_cycles.c.cycle))).scalar() or 0) + 1
 
 
 class _Changes:

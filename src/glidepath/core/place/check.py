@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from glidepath.core.place.acts import Launch, PlaceAction, Settle
-from glidepath.core.place.record import Phase, Record
+from glidepath.core.place.record import Phase
 from glidepath.core.place.turn import Picture
 from glidepath.core.quantity import NodeName, Resources
 from glidepath.core.schedule.cluster import NodeState
@@ -17,7 +17,7 @@ from glidepath.core.schedule.cluster import NodeState
 def breaches(picture: Picture, actions: tuple[PlaceAction, ...]) -> Iterator[tuple[str, str]]:
     """The invariant and what breaks it."""
     launches = [action for action in actions if isinstance(action, Launch)]
-    records = {record.id: record for record in picture.snapshot.records}
+    records = picture.snapshot.roll.records
     if launches and picture.world is None:
         yield "no start unseen", f"{len(launches)} starts at a cluster that cannot be seen"
         return
@@ -37,23 +37,26 @@ def breaches(picture: Picture, actions: tuple[PlaceAction, ...]) -> Iterator[tup
             yield "once", f"job {launch.job} is started and does not wait"
         elif not launch.again and launch.attempt != record.attempt + 1:
             yield "once", f"job {launch.job} is started as attempt {launch.attempt} after {record.attempt}"
-    yield from _overbooked(picture, records, launches, actions)
+    yield from _overbooked(picture, launches, actions)
 
 
 def _overbooked(
-    picture: Picture, records: dict[int, Record], launches: list[Launch], actions: tuple[PlaceAction, ...]
+    picture: Picture, launches: list[Launch], actions: tuple[PlaceAction, ...]
 ) -> Iterator[tuple[str, str]]:
     """No node is given more than it has; one that has too much already gets nothing more."""
-    if picture.world is None:
+    roll = picture.snapshot.roll
+    fresh = {
+        launch.job: launch.places for launch in launches if not launch.again and launch.job in roll.records
+    }
+    if picture.world is None or not fresh:
         return
     cluster = picture.world.cluster
     overheads = dict(cluster.overheads)
     nodes = {node.name: node for node in cluster.nodes}
     over = {action.job for action in actions if isinstance(action, Settle)}
     taken: dict[NodeName, Resources] = {}
-    fresh = {launch.job: launch.places for launch in launches if not launch.again and launch.job in records}
-    for record in records.values():
-        if record.id in over or (record.phase is Phase.WAITS and record.id not in fresh):
+    for record in (roll.records[number] for number in {**roll.started, **fresh}):
+        if record.id in over:
             continue
         ask = record.job.ask
         size = ask.size + overheads.get(ask.runtime, Resources())

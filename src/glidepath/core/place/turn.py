@@ -7,8 +7,9 @@ settled at a cluster that is not heard of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from glidepath.core.because import Because
 from glidepath.core.cycle import Decision, Reason, Seen, Sighting
@@ -27,14 +28,24 @@ from glidepath.core.place.acts import (
     Tell,
 )
 from glidepath.core.place.judge import judged
-from glidepath.core.place.rank import ClusterName, NodeListing, RankSeen, SetKey, SetListing, split_key
+from glidepath.core.place.rank import (
+    ClusterName,
+    NodeListing,
+    NodeSeen,
+    RankSeen,
+    SetKey,
+    SetListing,
+    SetSeen,
+    split_key,
+)
 from glidepath.core.place.record import Phase, Record, Then
+from glidepath.core.place.roll import Roll
 from glidepath.core.quantity import Instant, NodeName, Resources
 from glidepath.core.schedule.acts import End, JobAction, Notify, Refuse, Requeue, Shrink, Start
 from glidepath.core.schedule.cluster import Cluster, Node, NodeState, Partition, Window
 from glidepath.core.schedule.decide import Schedule
 from glidepath.core.schedule.extend import Extension, Impact, extended
-from glidepath.core.schedule.job import Book, Ended, Job, JobName, Memory, Place, Running, World
+from glidepath.core.schedule.job import Book, Ended, Job, JobName, Memory, Place, World
 
 # Each is up to a dozen plans; somebody waits for each, and the others for the cycle.
 WISHES_MAX = 4
@@ -42,6 +53,8 @@ WISHES_MAX = 4
 AGAIN_S_MIN, AGAIN_S_MAX = 5, 300
 
 Planner = Callable[[World, Book, Memory], Schedule]
+# Jobs that run and what their cluster lists of them, where that leaves nothing to be said or done.
+Calm = Mapping[SetKey, tuple[Record, SetSeen]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +80,19 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a cluster looks like to a plan, and what that was made of: mostly it is as it was before."""
+
+    nodes: tuple[NodeSeen, ...]
+    words: tuple[Word, ...]
+    rules: Rules
+    cluster: Cluster
+
+    def shows(self, nodes: tuple[NodeSeen, ...], words: tuple[Word, ...], rules: Rules) -> bool:
+        return rules is self.rules and words == self.words and nodes == self.nodes
+
+
+@dataclass(frozen=True, slots=True)
 class PlaceMemory:
     """What a turn hands to the next."""
 
@@ -75,12 +101,14 @@ class PlaceMemory:
     held: Mapping[int, tuple[Instant, int]] = field(default_factory=dict)  # job: not before, the next wait
     ended: tuple[Ended, ...] = ()  # in the last turn, to learn from
     warned: frozenset[tuple[int, Instant]] = frozenset()
+    seen: Surroundings | None = None
+    calm: Calm = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     now: Instant
-    records: tuple[Record, ...]  # all that are not over, by number
+    roll: Roll
     nodes: Sighting[NodeListing]
     sets: Sighting[SetListing]
     words: tuple[Word, ...] = ()
@@ -98,6 +126,8 @@ class Picture:
     judged: tuple[Decision[PlaceAction], ...]
     world: World | None
     unseen: str = ""
+    seen: Surroundings | None = None
+    calm: Calm = field(default_factory=dict)
 
 
 def look(snapshot: Snapshot, memory: PlaceMemory, rules: Rules) -> Picture:
@@ -106,29 +136,32 @@ def look(snapshot: Snapshot, memory: PlaceMemory, rules: Rules) -> Picture:
         return Picture(snapshot, memory, rules, (), None, unseen)
     assert isinstance(snapshot.nodes, Seen)
     assert isinstance(snapshot.sets, Seen)
-    found = tuple(_judged_all(snapshot, memory))
-    over = {one.action.job for one in found if isinstance(one.action, Settle)}
-    left = tuple(record for record in snapshot.records if record.id not in over)
-    cluster = cluster_of(snapshot.nodes.value, rules, snapshot.words)
-    world = world_of(left, cluster, memory, words=snapshot.words, now=snapshot.now)
-    return Picture(snapshot, memory, rules, found, world)
+    calm: dict[SetKey, tuple[Record, SetSeen]] = {}
+    found = tuple(_judged_all(snapshot, memory, calm))
+    over: dict[int, Record | None] = {one.action.job: None for one in found if isinstance(one.action, Settle)}
+    seen = _surroundings(snapshot, memory, rules)
+    left = snapshot.roll.after(over)
+    world = world_of(left, seen.cluster, memory, words=snapshot.words, now=snapshot.now)
+    return Picture(snapshot, memory, rules, found, world, seen=seen, calm=calm)
+
+
+def _surroundings(snapshot: Snapshot, memory: PlaceMemory, rules: Rules) -> Surroundings:
+    assert isinstance(snapshot.nodes, Seen)
+    listing, words = snapshot.nodes.value, snapshot.words
+    if memory.seen is not None and memory.seen.shows(listing.nodes, words, rules):
+        return memory.seen
+    return Surroundings(listing.nodes, words, rules, cluster_of(listing, rules, words))
 
 
 def world_of(
-    records: Iterable[Record],
-    cluster: Cluster,
-    memory: PlaceMemory,
-    *,
-    words: tuple[Word, ...],
-    now: Instant,
+    roll: Roll, cluster: Cluster, memory: PlaceMemory, *, words: tuple[Word, ...], now: Instant
 ) -> World:
     """What the plan is made of; whoever only asks what would be makes it from the store in the same way."""
-    kept = tuple(records)
     return World(
         now=now,
         cluster=cluster,
-        waiting=tuple(_waiting(record, memory) for record in kept if _waits(record)),
-        running=tuple(_running(record) for record in kept if record.phase is not Phase.WAITS),
+        waiting=tuple(_waiting(roll, memory).values()),
+        running=tuple(roll.started.values()),
         ended=memory.ended,
         paused=tuple(word.about for word in words if not word.about.startswith("node:")),
     )
@@ -143,21 +176,14 @@ def _unseen(snapshot: Snapshot, rules: Rules) -> str:
     return ""
 
 
-def _waits(record: Record) -> bool:
-    return record.phase is Phase.WAITS and not record.cancelled
-
-
-def _waiting(record: Record, memory: PlaceMemory) -> Job:
-    until = memory.held.get(record.id)
-    if until is None or (record.job.first_at or 0) >= until[0]:
-        return record.job
-    return replace(record.job, first_at=until[0])
-
-
-def _running(record: Record) -> Running:
-    began = record.began_at if record.began_at is not None else record.asked_at
-    places = tuple(place for rank, place in enumerate(record.places) if rank not in record.gone)
-    return Running(record.job, began if began is not None else Instant(0), places)
+def _waiting(roll: Roll, memory: PlaceMemory) -> Mapping[int, Job]:
+    """Those whose start failed do not start before they may be tried again."""
+    held: dict[int, Job] = {}
+    for number, (until, _) in memory.held.items():
+        job = roll.waiting.get(number)
+        if job is not None and (job.first_at or 0) < until:
+            held[number] = replace(job, first_at=until)
+    return {**roll.waiting, **held} if held else roll.waiting
 
 
 def cluster_of(listing: NodeListing, rules: Rules, words: tuple[Word, ...]) -> Cluster:
@@ -182,31 +208,45 @@ def _node(node: Node, others: Resources, shut: set[str]) -> Node:
     return replace(node, size=size, state=state)
 
 
-def _judged_all(snapshot: Snapshot, memory: PlaceMemory) -> Iterator[Decision[PlaceAction]]:
+def _judged_all(
+    snapshot: Snapshot, memory: PlaceMemory, calm: dict[SetKey, tuple[Record, SetSeen]]
+) -> Iterator[Decision[PlaceAction]]:
+    """Those of whom nothing is to be said are put down as calm."""
     assert isinstance(snapshot.sets, Seen)
     sets = {seen.key: seen for seen in snapshot.sets.value.sets}
-    expected: set[SetKey] = set()
-    for record in snapshot.records:
-        if record.phase is Phase.WAITS:
+    roll = snapshot.roll
+    for key, record in roll.keys.items():
+        seen = sets.get(key)
+        before = memory.calm.get(key)
+        if seen is not None and before is not None and before[0] is record and before[1] == seen:
+            calm[key] = before
             continue
-        expected.add(record.key)
-        seen = sets.get(record.key)
-        if seen is not None and memory.noted.get(record.key) != seen.ranks:
-            noted = Noted(record.id, record.attempt, seen.ranks)
-            yield Decision(f"ranks:{record.key}", Reason(Because.GOES_ON), noted)
-        yield from judged(record, seen, listed_at=snapshot.sets.at, now=snapshot.now)
-    live = {record.id for record in snapshot.records}
+        told = tuple(_judged(record, seen, snapshot, memory))
+        yield from told
+        # Only of one that runs is nothing said for as long as nothing changes.
+        if seen is not None and not told and record.phase is Phase.RUNNING:
+            calm[key] = (record, seen)
     for key, seen in sets.items():
-        if key in expected:
+        if key in roll.keys:
             continue
         job, _ = split_key(key)
         about = f"ranks:{key}"
         if seen.over:
             yield Decision(about, Reason(Because.RANKS_OVER), Clear(key))
-        elif job in live or job in snapshot.known:
+        elif job in roll.records or job in snapshot.known:
             yield Decision(about, Reason(Because.STRAY), Stray(key))
         else:
             yield Decision(about, Reason(Because.UNKNOWN_RANKS))
+
+
+def _judged(
+    record: Record, seen: SetSeen | None, snapshot: Snapshot, memory: PlaceMemory
+) -> Iterator[Decision[PlaceAction]]:
+    assert isinstance(snapshot.sets, Seen)
+    if seen is not None and memory.noted.get(seen.key) != seen.ranks:
+        noted = Noted(record.id, record.attempt, seen.ranks)
+        yield Decision(f"ranks:{seen.key}", Reason(Because.GOES_ON), noted)
+    yield from judged(record, seen, listed_at=snapshot.sets.at, now=snapshot.now)
 
 
 @dataclass(frozen=True)
@@ -225,13 +265,16 @@ def turn(picture: Picture, planner: Planner) -> Turn:
         reason = Reason(Because.CLUSTER_UNSEEN, (("why", picture.unseen),))
         gone: Decision[PlaceAction] = Decision(f"cluster:{rules.cluster}", reason)
         return Turn((gone,), rules.cycle_s_max, memory, None)
-    records = {record.id: record for record in picture.snapshot.records}
+    records = picture.snapshot.roll.records
     found = list(picture.judged)
     ended = {d.action.job for d in found if isinstance(d.action, Halt | Settle)}
     found += list(_drained(picture, ended))
     ended |= {d.action.job for d in found if isinstance(d.action, Halt)}
     schedule = planner(picture.world, rules.book, memory)
     for decision in schedule.plan.decisions:
+        if decision.action is None:
+            found.append(cast("Decision[PlaceAction]", decision))
+            continue
         acts = _act(decision, records, ended, picture)
         found.append(Decision(decision.about, decision.reason, acts))
     found += _wishes(picture, ended)
@@ -290,7 +333,8 @@ def _drained(picture: Picture, ended: set[int]) -> Iterator[Decision[PlaceAction
         for word in picture.snapshot.words
         if word.drain and word.about.startswith("node:")
     }
-    for record in picture.snapshot.records if drained else ():
+    roll = picture.snapshot.roll
+    for record in (roll.records[number] for number in roll.started) if drained else ():
         runs = record.phase is Phase.RUNNING and record.id not in ended
         if runs and record.job.stoppable and drained & {place.node for place in record.places}:
             why = f"{', '.join(sorted(drained & {p.node for p in record.places}))} is drained"
@@ -302,7 +346,8 @@ def _wishes(picture: Picture, ended: set[int]) -> list[Decision[PlaceAction]]:
     """Other limits that somebody asked for, a few in one turn, each by the plan as it is."""
     world = picture.world
     assert world is not None
-    wishing = [r for r in picture.snapshot.records if r.wish is not None and r.id not in ended]
+    roll = picture.snapshot.roll
+    wishing = [r for n in roll.started if (r := roll.records[n]).wish is not None and n not in ended]
     found: list[Decision[PlaceAction]] = []
     for record in [r for r in wishing if r.phase is Phase.RUNNING][:WISHES_MAX]:
         assert record.wish is not None
