@@ -92,7 +92,7 @@ def test_every_mistake_of_a_submission_is_one_sentence_and_nothing_is_submitted(
         ("mem = 4\n", "`mem`:"),
         ("command = 'true'\n", "`command`: is not a list of texts"),
         ("exclusive = 'yes'\n", "`exclusive`: is `true` or `false`"),
-        ("ranks = [1]\n", "`ranks`: is not a text or a number"),
+        ("ranks = [1]\n", "`ranks`: must be a whole number, not a list"),
         ("queue = \n", "is not read"),
         ("[[files]]\npath = '../x'\n", "the path of a file has `.`, `..` or a slash at its end"),
         ("[[files]]\ncontent = 'x'\n", "each is a table of `path`, `content`"),

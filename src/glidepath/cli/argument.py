@@ -59,6 +59,28 @@ def pair(text: str) -> tuple[str, str]:
     return key, value
 
 
+def as_written(read: Callable[[str], object]) -> Callable[[str], str]:
+    """A text that can be read so, kept as it was written: whoever it is handed to reads it once more."""
+
+    def checked(text: str) -> str:
+        read(text)
+        return text
+
+    return checked
+
+
+def moment(text: str) -> float:
+    """A time on the clock, or from now on."""
+    from glidepath.jobs.values import wall_of
+
+    return _asked(lambda words: wall_of(words, wall=0.0), text)
+
+
+def limit(text: str) -> int | None:
+    """A duration, or `none` for no limit."""
+    return None if text == "none" else duration(text)
+
+
 def one_of(words: Iterable[str]) -> Callable[[str], str]:
     """A closed set of words, with the nearest one named where the given one is not in it."""
     known = [str(word) for word in words]

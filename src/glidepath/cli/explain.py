@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from glidepath.cli.atdesk import me, stopped
 from glidepath.cli.explainjob import JOB, answer_about
-from glidepath.cli.jobview import found_job, item_of
 from glidepath.cli.output import Reader
 from glidepath.cli.session import opened
 from glidepath.cli.verb import Answer, Noun, Options, Source, Stop, not_found
@@ -41,7 +41,7 @@ class Explain(Reader):
             return answer_about(self, thing, self.last())
         with opened(self) as session:
             if thing.isascii() and thing.isdigit() and len(thing) <= 18:
-                return self.job(session, found_job(session, int(thing)))
+                return self.job(session, int(thing))
             scene = self.scene(session)
             sites = {str(site.name): site for site in scene.entry.rules.sites}
             offers = {str(key): offer for key, offer in scene.entry.rules.offers().items()}
@@ -63,15 +63,18 @@ class Explain(Reader):
 
         return scene_of(session.latest(), self.caller.wall())
 
-    def job(self, session: Session, job: Job) -> Answer:
-        from glidepath.cli.placedview import explained, placed_item
+    def job(self, session: Session, number: int) -> Answer:
         from glidepath.cli.view import scene_of, sources_of
+        from glidepath.jobs.errors import DeskError
 
-        placed = session.placed.find(job.id)
-        if placed is not None:
-            said = explained(session, placed)
-            told = {**placed_item(placed, session), "explained": list(said)}
-            return Answer("Explanation", (told,), lines=said)
+        try:
+            told = session.desk.show(me(), number)
+            if "queue" in told:
+                told = session.desk.explain(me(), number)
+                return Answer("Explanation", (told,), lines=tuple(told["explained"]))
+        except DeskError as error:
+            raise stopped(error) from None
+        job = session.jobs.get(number)
         entry = session.journal.latest()
         scene = None if entry is None else scene_of(entry, self.caller.wall())
         from glidepath.config import partitions_of
@@ -118,6 +121,8 @@ def site_answer(scene: Scene, thing: str) -> Answer:
 
 
 def job_item(job: Job, scene: Scene | None, pool: str, wall: float) -> dict[str, Any]:
+    from glidepath.jobs.items import item_of
+
     item: dict[str, Any] = {
         **item_of(job, wall),
         "pool": pool,

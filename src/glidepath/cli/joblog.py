@@ -1,27 +1,19 @@
 """What a job wrote: a job number comes in, its output goes to stdout, in pieces of bounded size.
 
-The folder belongs to whoever ran the job, so no link in it is followed and nothing but a plain file is
-read. A terminal gets the text made safe; a pipe gets the bytes as they are.
+A terminal gets the text made safe; a pipe gets the bytes as they are.
 """
 
 from __future__ import annotations
 
 import codecs
-import os
-import stat
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import replace
+from typing import ClassVar
 
 from glidepath.cli import argument
-from glidepath.cli.jobview import found_job
-from glidepath.cli.session import opened
-from glidepath.cli.verb import Caller, Exit, Options, Stop, Verb
+from glidepath.cli.atdesk import at_desk
+from glidepath.cli.verb import Caller, Exit, Options, Verb
 from glidepath.core.text import visible
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-PIECE_BYTES = 64 * 1024
 POLL_S = 0.5
 # A week: a job that runs longer is better read again than followed.
 FOLLOW_LOOKS_MAX = int(7 * 86400 / POLL_S)
@@ -45,36 +37,6 @@ class Pour:
         if self._raw is not None:
             self._raw.flush()
         self._out.flush()
-
-
-def open_below(top: Path, parts: tuple[str, ...]) -> int:
-    """A file descriptor of a plain file below `top`; every step refuses to follow a link."""
-    folder = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for part in parts[:-1]:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-        # Without O_NONBLOCK a named pipe left by the job would hold us for ever.
-        found = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    finally:
-        os.close(folder)
-    if not stat.S_ISREG(os.fstat(found).st_mode):
-        os.close(found)
-        raise OSError(f"`{parts[-1]}` is not a plain file")
-    return found
-
-
-def pieces(file: int, *, bytes_max: int | None = None) -> Iterator[bytes]:
-    """What is there now, or only the last so many bytes of it."""
-    end = os.fstat(file).st_size
-    if bytes_max is not None:
-        os.lseek(file, max(end - bytes_max, 0), os.SEEK_SET)
-    for _ in range(end // PIECE_BYTES + 2):
-        piece = os.read(file, PIECE_BYTES)
-        if not piece:
-            return
-        yield piece
 
 
 class Logs(Verb):
@@ -106,45 +68,29 @@ class Logs(Verb):
     }
 
     def run(self) -> int:
-        from glidepath.store.job import OVER
+        from glidepath.jobs.desk import LOG_PIECE_BYTES_MAX, LogAsked
 
-        number, which = self.given["id"], "stderr" if self.given["stderr"] else "stdout"
-        with opened(self) as session:
-            job = found_job(session, number)
-            attempt = self.given["attempt"] or job.attempt
-            if not attempt:
-                raise Stop(f"job {number} has not started yet: it is {job.state.value}", code=Exit.NOT_FOUND)
-            folder: tuple[str, ...] = (str(number), str(attempt))
-            if session.placed.find(number) is not None:
-                folder = (*folder, str(self.given["rank"]))
-            elif self.given["rank"]:
-                raise Stop(f"job {number} is not a placed one and has no ranks", code=Exit.USAGE)
-            file = self.opened_log(session.where.home, (*folder, which))
-            pour = Pour(self.caller)
-            try:
-                for piece in pieces(file, bytes_max=self.given["bytes"]):
-                    pour.write(piece)
-                for _ in range(FOLLOW_LOOKS_MAX if self.given["follow"] else 0):
-                    # Asked before the last look, so that nothing written just before the end is missed.
-                    job = found_job(session, number)
-                    for piece in pieces(file):
-                        pour.write(piece)
-                    pour.flush()
-                    if job.state in OVER or job.attempt != attempt:
-                        break
+        given = self.given
+        asked = LogAsked(given["rank"], given["stderr"], given["attempt"] or None)
+        if given["bytes"] is not None:
+            asked = replace(asked, offset=-given["bytes"])
+        pour = Pour(self.caller)
+        with at_desk(self) as (desk, caller):
+            if given["bytes"] == 0:
+                asked = replace(asked, offset=desk.log(caller, given["id"], asked).size)
+            for look in range(FOLLOW_LOOKS_MAX if given["follow"] else 1):
+                if look:
                     self.caller.sleep(POLL_S)
+                piece = desk.log(caller, given["id"], asked)
+                # Whether it is over was asked before the rest is read, so that nothing of the end is missed.
+                over, asked = piece.over, replace(asked, attempt=piece.attempt)
+                for _ in range(piece.size // LOG_PIECE_BYTES_MAX + 2):
+                    pour.write(piece.content)
+                    asked = replace(asked, offset=piece.end)
+                    if piece.end >= piece.size or not piece.content:
+                        break
+                    piece = desk.log(caller, given["id"], asked)
                 pour.flush()
-            finally:
-                os.close(file)
+                if over:
+                    break
         return Exit.DONE
-
-    def opened_log(self, home: Path, parts: tuple[str, ...]) -> int:
-        try:
-            return open_below(home / "jobs", parts)
-        except FileNotFoundError:
-            rank = f" of rank {parts[2]}" if len(parts) > 3 else ""
-            raise Stop(
-                f"job {parts[0]} left no {parts[-1]}{rank} for attempt {parts[1]}", code=Exit.NOT_FOUND
-            ) from None
-        except OSError as error:
-            raise Stop(f"the {parts[-1]} of job {parts[0]} is not read: {error.strerror or error}") from None

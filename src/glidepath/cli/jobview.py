@@ -1,58 +1,14 @@
-"""A job for people: a job of the store comes in, the stable item and the lines of a card go out.
-
-Values of variables are left out everywhere: people put secrets there. It refuses to change anything.
-"""
+"""A job for people: an item of the desk comes in, a row of a table and the lines of a card go out."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from glidepath.cli.output import span
-from glidepath.cli.session import iso
-from glidepath.cli.verb import Answer, Column, Exit, Item, Stop
+from glidepath.cli.verb import Answer, Column, Item
 
-if TYPE_CHECKING:
-    from glidepath.cli.session import Session
-    from glidepath.store.job import Attempt, Job
-
-
-def item_of(job: Job, now_wall: float) -> dict[str, Any]:
-    """The stable form of a job."""
-    spec = job.spec
-    return {
-        "id": job.id,
-        "name": spec.name,
-        "owner": spec.owner,
-        "state": job.state.value,
-        "why": job.reason,
-        "exit_code": job.exit_code,
-        "signal": job.signal,
-        "partition": spec.partition,
-        "shape": str(spec.shape),
-        "cpu_milli": spec.request.cpu_milli,
-        "memory_mib": spec.request.memory_mib,
-        "disk_mib": spec.request.disk_mib,
-        "gpus": spec.request.gpus,
-        "traits": dict(spec.traits),
-        "run_s_max": spec.run_s_max,
-        "retries_max": spec.retries_max,
-        "losses": job.losses,
-        "attempt": job.attempt,
-        "pilot": job.pilot,
-        "command": list(spec.command),
-        "env": [key for key, _ in spec.env],
-        "submitted": iso(job.submitted_wall),
-        "started": iso(job.started_wall),
-        "ended": iso(job.ended_wall),
-        "age_s": max(int(now_wall - job.submitted_wall), 0),
-        "ran_s": _ran_s(job, now_wall),
-    }
-
-
-def _ran_s(job: Job, now_wall: float) -> int | None:
-    if job.started_wall is None:
-        return None
-    return max(int((job.ended_wall or now_wall) - job.started_wall), 0)
+EVENTS_SHOWN = 20
+OVER = ("done", "failed", "cancelled")
 
 
 def exit_text(item: Item) -> str:
@@ -86,30 +42,7 @@ def answer_of(jobs: list[dict[str, Any]], *, columns: tuple[Column, ...] = COLUM
     return Answer("JobList", tuple(jobs), columns, name=lambda item: item["id"], **more)
 
 
-def found_job(session: Session, number: int) -> Job:
-    try:
-        return session.jobs.get(number)
-    except LookupError:
-        from glidepath.jobs.kept import no_such_job
-
-        why = no_such_job(number, session.located.settings.keep)
-        more = "`glidepath job list --all` shows those that are kept"
-        raise Stop(f"{why}; {more}", code=Exit.NOT_FOUND) from None
-
-
-def attempt_item(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "attempt": attempt.attempt,
-        "pilot": attempt.pilot,
-        "started": iso(attempt.started_wall),
-        "ended": iso(attempt.ended_wall),
-        "how": attempt.how.value if attempt.how else None,
-        "exit_code": attempt.exit_code,
-        "signal": attempt.signal,
-    }
-
-
-def pairs_of(item: dict[str, Any]) -> list[tuple[str, object]]:
+def pairs_of(item: Item) -> list[tuple[str, object]]:
     import shlex
 
     plain = (
@@ -135,4 +68,23 @@ def pairs_of(item: dict[str, Any]) -> list[tuple[str, object]]:
     for one in item["attempts"]:
         end = f"{one['how']} {exit_text(one)}".strip() if one["how"] else "not ended"
         pairs.append((f"attempt {one['attempt']}", f"{end} on {one['pilot']}, started {one['started']}"))
+    return [*pairs, *_placed_pairs(item)] if "queue" in item else pairs
+
+
+def _placed_pairs(item: Item) -> list[tuple[str, object]]:
+    """The lines below those that every job has."""
+    pairs: list[tuple[str, object]] = [("queue", item["queue"]), ("project", item["project"])]
+    pairs += [("image", item["image"]), ("ranks", item["ranks"] if item["ranks"] > 1 else "")]
+    pairs += [("nodes", ", ".join(item["nodes"])), ("start", item["start"]), ("ends", item["ends"])]
+    if item["promised_first"] and item["promised_first"] != item["promised"]:
+        pairs.append(("first promised", item["promised_first"]))
+    pairs += [("beside", item["beside"]), ("files", ", ".join(item["files"]))]
+    for rank in item["rank_list"]:
+        end = f"{rank['state']} {rank['cause']}".strip()
+        code = f" exit {rank['exit_code']}" if rank["exit_code"] is not None else ""
+        why = f": {rank['why']}" if rank["why"] else ""
+        pairs.append((f"rank {rank['rank']} of {rank['attempt']}", f"{end}{code} on {rank['node']}{why}"))
+    for event in item["events"][-EVENTS_SHOWN:]:
+        text = event["text"] if event["text"] == event["kind"] else f"{event['kind']}: {event['text']}"
+        pairs.append((event["at"], text))
     return pairs

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from glidepath.cli.atdesk import at_desk
 from glidepath.cli.output import Reader
-from glidepath.cli.placedview import placing_journal
-from glidepath.cli.session import located, opened
 from glidepath.cli.verb import Answer, Column, Noun, Options
 from glidepath.cli.words import CordonNode, DrainNode, ResumeNode
 
@@ -27,34 +26,9 @@ class List(Reader):
     options: ClassVar[Options] = Reader.options
 
     def answer(self) -> Answer:
-        from glidepath.core.units import shown_resources
-
-        place = located(self)
-        items: list[dict[str, Any]] = []
-        with opened(self, place=place) as session:
-            words = {pause.about: pause for pause in session.journal.pauses()}
-            for cluster in sorted(place.settings.clusters):
-                journal = placing_journal(session, cluster)
-                seen = journal.seen_cluster()
-                jobs: dict[str, list[int]] = {}
-                for record in journal.roll().records.values():
-                    for seat in record.places:
-                        jobs.setdefault(seat.node, []).append(record.id)
-                for node in seen.nodes if seen is not None else ():
-                    word = words.get(f"node:{node.name}")
-                    state = "drained" if word is not None and word.drain else node.state.value
-                    items.append(
-                        {
-                            "name": str(node.name),
-                            "cluster": cluster,
-                            "state": "cordoned" if word is not None and not word.drain else state,
-                            "size": shown_resources(node.size),
-                            "gpu_kind": node.gpu_kind,
-                            "jobs": jobs.get(node.name, []),
-                            "why": word.why if word is not None else "",
-                        }
-                    )
-        return Answer("NodeList", tuple(items), COLUMNS, nothing="no node of a cluster has been seen yet")
+        with at_desk(self) as (desk, caller):
+            items = tuple(desk.nodes(caller))
+        return Answer("NodeList", items, COLUMNS, nothing="no node of a cluster has been seen yet")
 
 
 NOUN = Noun("node", {"list": List, "cordon": CordonNode, "drain": DrainNode, "resume": ResumeNode})

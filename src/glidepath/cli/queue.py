@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from glidepath.cli.atdesk import at_desk
 from glidepath.cli.output import Reader
-from glidepath.cli.session import opened
 from glidepath.cli.verb import Answer, Column, Noun, Options
-from glidepath.cli.words import QUEUES, PauseQueue, ResumeQueue
+from glidepath.cli.words import PauseQueue, ResumeQueue
 
 COLUMNS = (
     Column("QUEUE", lambda item: item["name"]),
@@ -24,17 +24,8 @@ class List(Reader):
     options: ClassVar[Options] = Reader.options
 
     def answer(self) -> Answer:
-        with opened(self) as session:
-            words = {pause.about: pause for pause in session.journal.pauses()}
-            counts = session.placed.counts()
-        items = []
-        for queue in QUEUES:
-            word = words.get(f"queue:{queue}")
-            waiting = sum(n for (_, of, phase), n in counts.items() if of == queue and phase == "waits")
-            running = sum(n for (_, of, phase), n in counts.items() if of == queue and phase != "waits")
-            item = {"name": queue, "paused": word is not None, "waiting": waiting, "running": running}
-            items.append({**item, "why": word.why if word is not None else ""})
-        return Answer("QueueList", tuple(items), COLUMNS)
+        with at_desk(self) as (desk, caller):
+            return Answer("QueueList", tuple(desk.queues(caller)), COLUMNS)
 
 
 NOUN = Noun("queue", {"list": List, "pause": PauseQueue, "resume": ResumeQueue})

@@ -10,38 +10,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from glidepath.cli.atdesk import me, stopped
 from glidepath.cli.output import DRY_RUN, OUTPUT, Reader, drawn
-from glidepath.cli.session import login, opened
-from glidepath.cli.verb import Answer, Exit, Options, Stop, Verb
+from glidepath.cli.session import opened
+from glidepath.cli.verb import Answer, Exit, Options, Verb
 
 if TYPE_CHECKING:
     from glidepath.jobs.caller import Caller
-    from glidepath.jobs.errors import DeskError
     from glidepath.people.register import Register
 
 PERSON: Options = {"name": {"args": ("name",), "metavar": "NAME", "help": "the name of a person"}}
 PROJECT: Options = {"project": {"args": ("project",), "metavar": "PROJECT", "help": "the name of a project"}}
 
 
-def stopped(error: DeskError) -> Stop:
-    """The end of a verb whose question was not answered."""
-    from glidepath.jobs.errors import Unknown, Unusable
-
-    codes = ((Unknown, Exit.NOT_FOUND), (Unusable, Exit.USAGE))
-    return Stop(str(error), code=next((code for kind, code in codes if isinstance(error, kind)), Exit.FAILED))
-
-
 @contextmanager
 def registering(
     verb: Verb, *, write: bool = False, create: bool = False
 ) -> Iterator[tuple[Register, Caller]]:
-    from glidepath.jobs.caller import Caller, Role
     from glidepath.jobs.errors import DeskError
     from glidepath.people.register import Register
 
     with opened(verb, write=write, create=create) as session:
         try:
-            yield Register(session.store, verb.caller.wall), Caller(login(), Role.ADMIN)
+            yield Register(session.store, verb.caller.wall), me()
         except DeskError as error:
             raise stopped(error) from None
 

@@ -20,11 +20,11 @@ from glidepath.clock import iso as iso
 if TYPE_CHECKING:
     from glidepath.clock import SteadyClock
     from glidepath.config import ConfigError, Settings
+    from glidepath.jobs.stored import StoredDesk
     from glidepath.journal.entry import Entry
     from glidepath.journal.journal import Journal
     from glidepath.store.engine import Store
     from glidepath.store.jobs import JobStore
-    from glidepath.store.placed import PlacedStore
 
 START = "start it with `glidepath up`"
 PROBLEMS_SHOWN_MAX = 100
@@ -76,6 +76,7 @@ class Session:
     located: Located
     store: Store
     wall: Callable[[], float]
+    sleep: Callable[[float], None]
 
     @property
     def where(self) -> Where:
@@ -88,11 +89,11 @@ class Session:
         return JobStore(self.store, self.clock)
 
     @cached_property
-    def placed(self) -> PlacedStore:
-        from glidepath.nudge import nudge
-        from glidepath.store.placed import PlacedStore
+    def desk(self) -> StoredDesk:
+        from glidepath.jobs.stored import StoredDesk
 
-        return PlacedStore(self.store, self.clock, nudge=lambda: nudge(self.where.home))
+        place = self.located
+        return StoredDesk(place.settings, self.store, place.where.home, wall=self.wall, sleep=self.sleep)
 
     @cached_property
     def clock(self) -> SteadyClock:
@@ -161,7 +162,7 @@ def opened(
             migrate(store)
             if create:
                 number_on(store, place.where.home)
-            yield Session(place, store, verb.caller.wall)
+            yield Session(place, store, verb.caller.wall, verb.caller.sleep)
     except StoreError as error:
         raise Stop(str(error)) from error
 

@@ -1,4 +1,4 @@
-"""Words of operators about queues, partitions and nodes of clusters, kept in the store.
+"""Words of operators about queues, partitions and nodes of clusters, which the desk keeps.
 
 Safe to repeat. The scheduler reads them in its next turn; promises that move by them are told to whom they
 were made.
@@ -8,103 +8,73 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from glidepath.cli.atdesk import at_desk
 from glidepath.cli.output import DRY_RUN
 from glidepath.cli.pause import WHY
-from glidepath.cli.session import Located, located, login, opened
-from glidepath.cli.verb import Exit, Options, Verb, not_found
+from glidepath.cli.verb import Exit, Options, Verb
 
 if TYPE_CHECKING:
-    from glidepath.cli.session import Session
+    from glidepath.jobs import desk as at
 
-QUEUES = ("interactive", "batch")
 NAME: Options = {"name": {"args": ("name",), "metavar": "NAME", "help": "its name"}}
 
 
-def known_names(kind: str, place: Located, session: Session) -> list[str]:
-    if kind == "queue":
-        return list(QUEUES)
-    if kind == "partition":
-        return list(place.placed)
-    from glidepath.cli.placedview import placing_journal
+class SayWord(Verb):
+    """Base: say it, and what became of it."""
 
-    found: set[str] = set()
-    for cluster in place.settings.clusters:
-        seen = placing_journal(session, cluster).seen_cluster()
-        found |= {str(node.name) for node in seen.nodes} if seen is not None else set()
-    return sorted(found)
-
-
-class Word(Verb):
-    """Base: find out what is meant, then say it."""
-
-    kind: ClassVar[str]
-    past: ClassVar[str]  # what it is then
-    drain: ClassVar[bool] = False
-    ends: ClassVar[bool] = False
+    what: ClassVar[at.What]
+    word: ClassVar[at.Word]
     options: ClassVar[Options] = {**NAME, **WHY, **DRY_RUN}
 
     def run(self) -> int:
-        place, name = located(self), self.given["name"]
-        with opened(self, place=place, write=not self.given["dry_run"]) as session:
-            words = {pause.about: pause for pause in session.journal.pauses()}
-            about = f"{self.kind}:{name}"
-            known = known_names(self.kind, place, session)
-            if name not in known and about not in words:
-                raise not_found(self.kind, name, known)
-            had = words.get(about)
-            same = had is None if self.ends else had is not None and had.drain == self.drain
-            if self.given["dry_run"]:
-                line = f"would be {self.past}" if not same else f"is {self.past} already"
-                self.caller.say(f"{self.kind} `{name}` {line}; nothing was changed")
-                return Exit.DONE
-            if self.ends:
-                session.journal.resume(about)
-            else:
-                session.journal.pause(about, login(), self.given["why"], drain=self.drain)
-        self.caller.say(f"{self.kind} `{name}` is {self.past}{' already' if same else ''}")
+        given = self.given
+        with at_desk(self, write=not given["dry_run"]) as (desk, caller):
+            why = given.get("why", "")
+            item = desk.word(caller, self.what, given["name"], self.word, why=why, dry=given["dry_run"])
+        self.caller.say(item["say"])
         return Exit.DONE
 
 
-class PauseQueue(Word):
+class PauseQueue(SayWord):
     """Pause a queue: nothing of it starts, what runs goes on"""
 
-    kind, past = "queue", "paused"
+    what, word = "queue", "pause"
 
 
-class ResumeQueue(Word):
+class ResumeQueue(SayWord):
     """Resume a queue that was paused"""
 
-    kind, past, ends = "queue", "open", True
+    what, word = "queue", "resume"
     options: ClassVar[Options] = {**NAME, **DRY_RUN}
 
 
-class PausePartition(Word):
+class PausePartition(SayWord):
     """Pause a placed partition: nothing starts there, what runs goes on"""
 
-    kind, past = "partition", "paused"
+    what, word = "partition", "pause"
 
 
-class ResumePartition(Word):
+class ResumePartition(SayWord):
     """Resume a placed partition that was paused"""
 
-    kind, past, ends = "partition", "open", True
+    what, word = "partition", "resume"
     options: ClassVar[Options] = {**NAME, **DRY_RUN}
 
 
-class CordonNode(Word):
+class CordonNode(SayWord):
     """Cordon a node: nothing more starts there, what runs goes on"""
 
-    kind, past = "node", "cordoned"
+    what, word = "node", "cordon"
 
 
-class DrainNode(Word):
+class DrainNode(SayWord):
     """Drain a node: nothing more starts there, and jobs that may be stopped wait again for another"""
 
-    kind, past, drain = "node", "drained", True
+    what, word = "node", "drain"
 
 
-class ResumeNode(Word):
+class ResumeNode(SayWord):
     """Open a node again that was cordoned or drained"""
 
-    kind, past, ends = "node", "open", True
+    what, word = "node", "resume"
     options: ClassVar[Options] = {**NAME, **DRY_RUN}

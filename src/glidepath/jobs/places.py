@@ -17,6 +17,7 @@ from glidepath.jobs.desk import WORDS, Item, What, Word
 from glidepath.jobs.doors import Doors
 from glidepath.jobs.errors import Unusable
 from glidepath.jobs.specs import no_such
+from glidepath.jobs.submission import unusable
 from glidepath.store.job import JobState, checked_text
 
 QUEUES = ("interactive", "batch")
@@ -124,7 +125,7 @@ def _sound(why: str) -> str:
     try:
         return checked_text("reason", why, chars_max=WHY_CHARS_MAX, empty=True)
     except ValueError as error:
-        raise Unusable(str(error), (("why", str(error)),)) from None
+        raise unusable((("why", str(error)),)) from None
 
 
 def _load(by_phase: list[tuple[str, int]]) -> dict[str, int]:
