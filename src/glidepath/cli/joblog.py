@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from glidepath.cli import argument
 from glidepath.cli.atdesk import at_desk
 from glidepath.cli.verb import Caller, Exit, Options, Verb
 from glidepath.core.text import visible
+
+if TYPE_CHECKING:
+    from glidepath.jobs.desk import LogAsked, LogPiece
 
 POLL_S = 0.5
 # A week: a job that runs longer is better read again than followed.
@@ -85,12 +88,20 @@ class Logs(Verb):
                 # Whether it is over was asked before the rest is read, so that nothing of the end is missed.
                 over, asked = piece.over, replace(asked, attempt=piece.attempt)
                 for _ in range(piece.size // LOG_PIECE_BYTES_MAX + 2):
-                    pour.write(piece.content)
+                    pour.write(_gone(piece, asked) + piece.content)
                     asked = replace(asked, offset=piece.end)
-                    if piece.end >= piece.size or not piece.content:
+                    if piece.end >= piece.size:
                         break
                     piece = desk.log(caller, given["id"], asked)
                 pour.flush()
                 if over:
                     break
         return Exit.DONE
+
+
+def _gone(piece: LogPiece, asked: LogAsked) -> bytes:
+    """What is said in the place of bytes that are not kept."""
+    from glidepath.keptlog import gone_words
+
+    wanted = asked.offset if asked.offset >= 0 else max(piece.size + asked.offset, 0)
+    return gone_words(piece.start - wanted) if piece.start > wanted else b""
