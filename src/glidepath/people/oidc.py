@@ -7,7 +7,7 @@ A person whom the store knows has the role that the store gives, and nobody who 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -175,6 +175,18 @@ def people_of(store: Store, settings: OidcSettings | None) -> People:
     known = People(store)
     use_provider(known, settings)
     return known
+
+
+@dataclass(frozen=True)
+class PeopleNow:
+    """Who is known by the settings that are in force now, which change while a server runs."""
+
+    known: People
+    settings: Callable[[], OidcSettings | None]
+
+    def caller_of(self, token_text: str, wall: float) -> Caller:
+        use_provider(self.known, self.settings())
+        return self.known.caller_of(token_text, wall)
 
 
 def use_provider(known: People, settings: OidcSettings | None) -> None:

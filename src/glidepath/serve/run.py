@@ -14,7 +14,7 @@ import uvicorn
 
 from glidepath.config import Settings, Watcher
 from glidepath.jobs.stored import StoredDesk
-from glidepath.people.oidc import people_of
+from glidepath.people.oidc import PeopleNow, people_of
 from glidepath.people.register import Register
 from glidepath.serve.api import Api, Paces
 from glidepath.serve.app import STRANGERS_PER_MINUTE, application
@@ -84,7 +84,8 @@ def api_of(desk: Desk, home: Path) -> Api:
     pace = Pace(desk.settings.serve.person_calls_per_minute, steady=time.monotonic)
     paces = Paces(pace, Pace(STRANGERS_PER_MINUTE, steady=time.monotonic))
     known = people_of(desk.store, desk.settings.serve.oidc)
-    return Api(jobs, known, Register(desk.store, time.time, known.forget), paces, renewed)
+    people = PeopleNow(known, lambda: desk.current().serve.oidc)
+    return Api(jobs, people, Register(desk.store, time.time, known.forget), paces, renewed)
 
 
 def listening(where: str) -> socket.socket:
