@@ -49,6 +49,7 @@ class Doctor(Reader):
         return Exit.FAILED if self.failed else code
 
     def answer(self) -> Answer:
+        from glidepath.cli.doctor_people import provider
         from glidepath.cli.doctor_reach import unreached
 
         found = [python()]
@@ -62,6 +63,7 @@ class Doctor(Reader):
             found += [store(settled), plugins(), postgresql(settled), pilots(settled, self.caller.wall())]
             found += [*pools(settled), *sites(settled)]
             found += [*unreached(settled.settings, self.caller.environ), *offers(settled)]
+            found += provider(settled.settings)
         except Stop as stop:
             found.append(
                 Finding("configuration", "fail", str(stop), "`glidepath config check` names each problem")
