@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bench.job_door import RUN_S, nodes_kept
 from bench.placement_worlds import cluster_of, jobs_of
 from glidepath.clock import SteadyClock
 from glidepath.core.place.record import Phase
 from glidepath.core.schedule.job import Job
+from glidepath.jobs.caller import Caller, Role
+from glidepath.people.register import Register
 from glidepath.store.engine import Store, open_store
 from glidepath.store.job import JobSpec
 from glidepath.store.jobs import number_on
@@ -23,6 +29,10 @@ from glidepath.store.placed import PlacedStore
 from glidepath.store.placed_spec import PlacedSpec
 
 CONFIG = """
+[serve]
+listen = "127.0.0.1:{port}"
+person_calls_per_minute = 1000000
+
 [clusters.paper]
 kind = "local"
 {cluster}
@@ -54,17 +64,50 @@ def spec_of(job: Job, *, run_s: float | None = None) -> PlacedSpec:
     )
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Http:
+    """Somebody with a token and a connection that is kept."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+    def ask(self, verb: str, path: str, body: object = None) -> dict[str, Any]:
+        text = None if body is None else json.dumps(body)
+        self._connection.request(verb, f"/api/v1{path}", text, self._headers)
+        answer = self._connection.getresponse()
+        said = answer.read()
+        assert answer.status in (200, 201), (verb, path, answer.status, said[:300])
+        found: dict[str, Any] = json.loads(said)
+        return found
+
+    def close(self) -> None:
+        self._connection.close()
+
+
 class Home:
     """A folder with a configuration, a store and, while `up` is entered, a scheduler."""
 
     def __init__(self, folder: Path, *, cluster: str = "", more: str = "") -> None:
         self.folder = folder
         self.config = folder / "glidepath.toml"
-        self.config.write_text(CONFIG.format(cluster=cluster, more=more))
+        self.port = free_port()
+        self.config.write_text(CONFIG.format(port=self.port, cluster=cluster, more=more))
         self.store: Store = open_store(f"sqlite:///{folder / 'glidepath.db'}")
         migrate(self.store)
         number_on(self.store, folder)
         self.jobs = PlacedStore(self.store, SteadyClock())
+        register, admin = Register(self.store, time.time), Caller("bench", Role.ADMIN)
+        register.add(admin, "ann", Role.ADMIN.word)
+        self.token = str(register.issue(admin, "ann")["text"])
+
+    def caller(self) -> Http:
+        return Http(self.port, self.token)
 
     def submit_all(self, specs: list[PlacedSpec]) -> None:
         for first in range(0, len(specs), SUBMITTED_AT_ONCE):
@@ -78,6 +121,15 @@ class Home:
         while not what():
             assert time.monotonic() < until, why
             time.sleep(0.2)
+
+    def ready(self) -> None:
+        """Everything that fits runs, the scheduler rests, and the server answers."""
+        self.until(lambda: self.count(Phase.RUNNING) > 0 and not self.count(Phase.STARTING), "nothing runs")
+        self.until(self._answers, "the server does not answer")
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     @contextmanager
     def up(self) -> Iterator[subprocess.Popen[bytes]]:

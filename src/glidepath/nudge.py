@@ -11,7 +11,6 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from glidepath.pulse import PATH_BYTES_MAX
@@ -64,7 +63,8 @@ class Nudges:
     def stop(self) -> None:
         if self._socket is not None:
             self._stopped.set()
-            with suppress(OSError):  # The listener may have been between two nudges, and has left by itself.
+            # The listener may have been between two nudges, and has left by itself.
+            with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
             self._socket = None
             self.path.unlink(missing_ok=True)

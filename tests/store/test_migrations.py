@@ -7,8 +7,10 @@ from sqlalchemy import inspect, select
 
 from glidepath.core.provision.sight import Pause
 from glidepath.journal.journal import Journal
+from glidepath.journal.placing import PlacingJournal
 from glidepath.store.engine import Store, StoreUnwritable, insert, open_store
 from glidepath.store.migrations import KNOWN, MIGRATIONS, StoreWrongVersion, migrate, tables_since, version
+from glidepath.store.placed_rows import schedule_state
 from glidepath.store.schema import metadata, notes, schema_version
 
 
@@ -56,6 +58,19 @@ def test_pauses_of_an_older_store_drain_nothing(store_url: str) -> None:
             connection.exec_driver_sql("INSERT INTO pauses VALUES ('site:west', 'ann', 'too hot', 1.5)")
         assert migrate(store) == KNOWN
         assert Journal(store).pauses() == (Pause("site:west", "ann", "too hot"),)
+
+
+def test_plans_of_an_older_store_say_that_they_saw_nothing(store_url: str) -> None:
+    with open_store(store_url) as store:
+        assert migrate(store, upto=8) == 8
+        with store.write() as connection:
+            connection.exec_driver_sql("ALTER TABLE schedule_state DROP COLUMN event")
+        assert migrate(store) == KNOWN
+        assert PlacingJournal(store, "lab", ()).seen_event() == 0
+        with store.write() as connection:
+            empty = {"memory": b"", "cluster": b"", "boot_id": "", "monotonic_s": 0.0, "wall_s": 0.0}
+            connection.execute(insert(connection, schedule_state).values(name="lab", cycle=1, at=1, **empty))
+        assert PlacingJournal(store, "lab", ()).seen_event() == 0
 
 
 def test_a_newer_store_is_refused_and_not_changed(store: Store) -> None:

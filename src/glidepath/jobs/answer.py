@@ -13,8 +13,9 @@ from glidepath.core.units import shown_duration
 from glidepath.jobs.doors import Doors
 from glidepath.store.placed import Event, PlacedJob
 
-# The first look is soon, because most answers are; later ones cost the store more than they are worth.
-LOOK_S_MIN = 0.005
+# Most answers come soon and are looked for often; later ones cost the store more than they are worth.
+SOON_S = 0.1
+LOOK_S_MIN = 0.004
 LOOK_S_MAX = 0.05
 LOOK_GROWS = 1.5
 
@@ -26,23 +27,21 @@ def _looks(doors: Doors, wait_s: float) -> Iterator[None]:
     while waited_s < wait_s:
         doors.sleep(look_s)
         waited_s += look_s
-        look_s = min(look_s * LOOK_GROWS, LOOK_S_MAX)
+        if waited_s > SOON_S:
+            look_s = min(look_s * LOOK_GROWS, LOOK_S_MAX)
         yield
 
 
 def answer_to(doors: Doors, number: int, *, wait_s: float) -> tuple[PlacedJob, bool]:
-    """The job, and whether the scheduler has said something of it, after the longest wait for that."""
-    found = doors.placed.get(number)
+    """The job, and whether the scheduler has planned with it, after the longest wait for that."""
+    placed = doors.placed
+    found = placed.get(number)
     journal = doors.placing(doors.cluster_of(found.job.spec.partition))
-    before = journal.cycle()
+    submitted = placed.newest_event(job=number)
     for _ in _looks(doors, wait_s):
-        found = doors.placed.get(number)
-        if found.record.phase is not Phase.WAITS or found.promise is not None:
-            return found, True
-        # A batch job is promised nothing: that it was looked at is the answer.
-        if found.spec.queue is Queue.BATCH and journal.cycle() > before + 1:
-            return found, True
-    return found, False
+        if journal.seen_event() >= submitted:
+            return placed.get(number), True
+    return placed.get(number), False
 
 
 def wish_answer(doors: Doors, job: int, after: int, *, wait_s: float) -> Event | None:

@@ -23,7 +23,7 @@ from glidepath.store.placed_rows import events, placed
 
 # So often some rows are read anew: while nothing happens, and however much does.
 ANEW_S, ANEW_S_MAX = 1.0, 15.0
-ANEW_ROWS = 300
+ANEW_ROWS = 100
 
 
 @dataclass
@@ -37,7 +37,7 @@ class LiveJobs:
 
     def __post_init__(self) -> None:
         self._seen: dict[int, tuple[Any, PlacedJob]] = {}
-        self._event: int | None = None  # the newest that was taken in; none before all was read
+        self.event: int | None = None  # the newest that was taken in; none before all was read
         self._anew_from, self._anew_at = 0, 0.0
 
     def promises(self) -> tuple[Promise, ...]:
@@ -48,7 +48,7 @@ class LiveJobs:
 
     def read(self, *, whole: bool = False) -> Roll:
         """Each update of a row names the phase that it expects, so that one read too late does no harm."""
-        whole = whole or self._event is None
+        whole = whole or self.event is None
         with self.store.read() as conn:
             newest = int(conn.execute(select(func.max(events.c.id))).scalar() or 0)
             gone: set[int] = set()
@@ -56,7 +56,7 @@ class LiveJobs:
                 rows = self._rows(conn, placed.c.phase != Phase.OVER.value)
                 gone = self._seen.keys() - {row.id for row in rows}
             else:
-                since = self._event or 0
+                since = self.event or 0
                 touched = select(events.c.job).where(events.c.id > since).distinct()
                 rows = self._rows(conn, jobs.c.id.in_(touched)) if newest > since else []
                 at = self.steady()
@@ -65,7 +65,7 @@ class LiveJobs:
                     again, gone = self._anew(conn)
                     rows += again
         self._take_in(rows, gone)
-        self._event = newest
+        self.event = newest
         return self.roll
 
     def _rows(self, conn: Connection, condition: Any) -> list[Any]:

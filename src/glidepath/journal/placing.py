@@ -122,17 +122,17 @@ class PlacingJournal:
 
     def written_wall_s(self) -> float | None:
         """When the last turn was kept."""
-        return self.newest()[1]
+        found = self._of_state(schedule_state.c.wall_s)
+        return None if found is None else float(found)
 
-    def cycle(self) -> int:
-        return self.newest()[0]
+    def seen_event(self) -> int:
+        """The newest event that a plan was made with: what was told before it has its answer."""
+        return int(self._of_state(schedule_state.c.event) or 0)
 
-    def newest(self) -> tuple[int, float | None]:
-        """The number of the last turn and when it was kept: cheap, whoever waits for one asks it often."""
-        query = select(schedule_state.c.cycle, schedule_state.c.wall_s)
+    def _of_state(self, column: Any) -> Any:
+        """One column of it: cheap, whoever waits for a turn asks often."""
         with self.store.read() as conn:
-            row = conn.execute(query.where(schedule_state.c.name == self.cluster)).one_or_none()
-        return (0, None) if row is None else (int(row.cycle), float(row.wall_s))
+            return conn.execute(select(column).where(schedule_state.c.name == self.cluster)).scalar()
 
     def _state(self) -> Any:
         with self.store.read() as conn:
@@ -174,6 +174,8 @@ class PlacingJournal:
             "monotonic_s": moment.monotonic_s,
             "boot_id": moment.boot_id,
         }
+        if cluster is not None:
+            values["event"] = self._live.event or 0
         first = self._lore_at is None
         if self._lore_at is None or moment.at - self._lore_at >= KEEP_LESSONS_S:
             lore = Lore(tuple(schedule.lessons), tuple(schedule.passed), schedule.tally)

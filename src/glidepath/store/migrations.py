@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Table, func, inspect, select
 
 from glidepath.store.engine import Store, StoreError, insert
+from glidepath.store.placed_rows import schedule_state
 from glidepath.store.schema import metadata, pauses, schema_version
 from glidepath.store.usage_rows import projects_in_a_tree
 
@@ -32,6 +33,12 @@ def _pauses_that_drain(connection: Connection) -> None:
         connection.exec_driver_sql("ALTER TABLE pauses ADD COLUMN drain BIGINT NOT NULL DEFAULT 0")
 
 
+def _plans_that_say_what_they_saw(connection: Connection) -> None:
+    table = schedule_state.name
+    if "event" not in {column["name"] for column in inspect(connection).get_columns(table)}:
+        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN event BIGINT NOT NULL DEFAULT 0")
+
+
 MIGRATIONS = (
     Migration(1, "the journal, the lease, the operators' words and the job store"),
     Migration(2, "roll-ups for charts"),
@@ -41,6 +48,7 @@ MIGRATIONS = (
     Migration(6, "placed jobs: what they ask for, ranks, events, plans"),
     Migration(7, "people, projects and their tokens"),
     Migration(8, "usage, allocations, projects in a tree", projects_in_a_tree),
+    Migration(9, "plans of placed jobs say up to which event they saw", _plans_that_say_what_they_saw),
 )
 KNOWN = MIGRATIONS[-1].number
 

@@ -293,10 +293,12 @@ class PlacedStore:
         with self._store.read() as conn:
             return [event_of(row) for row in conn.execute(query)]
 
-    def newest_event(self) -> int:
-        """Cheap: whoever waits for a change asks this."""
+    def newest_event(self, *, job: int | None = None) -> int:
+        """Of one job or of all. Cheap: whoever waits for a change asks this."""
+        query = select(func.max(events.c.id))
         with self._store.read() as conn:
-            return int(conn.execute(select(func.max(events.c.id))).scalar() or 0)
+            found = conn.execute(query if job is None else query.where(events.c.job == job)).scalar()
+        return int(found or 0)
 
     def asked_since(self, event: int) -> tuple[bool, int]:
         """Whether people asked for something after this event, and the newest of all. Cheap: the scheduler

@@ -103,5 +103,7 @@ schedule_state = Table(
     Column("boot_id", Text, nullable=False),
     Column("memory", LargeBinary, nullable=False),  # lessons, who was passed, the tally
     Column("cluster", LargeBinary, nullable=False),  # nodes and partitions as they were planned with
+    # The newest that was planned with: what came before it has its answer.
+    Column("event", Whole, nullable=False, server_default="0"),
     info=SINCE,
 )
