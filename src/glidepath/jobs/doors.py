@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,13 +16,15 @@ from glidepath.config import Settings, placed_of
 from glidepath.core.place.record import NEVER
 from glidepath.core.quantity import Instant
 from glidepath.jobs.errors import Unknown
+from glidepath.jobs.together import Together
 from glidepath.journal.carried import CarriedClock
 from glidepath.journal.journal import Journal
 from glidepath.journal.placing import PlacingJournal
 from glidepath.nudge import nudge
 from glidepath.store.engine import Store
 from glidepath.store.jobs import JobStore
-from glidepath.store.placed import PlacedStore
+from glidepath.store.keys import KeyTaken, Submitted
+from glidepath.store.placed import Ask, PlacedStore
 from glidepath.store.sights import Sights
 
 
@@ -54,6 +56,9 @@ class Doors:
         self.clock = CarriedClock(self.store, wall=self.wall)
         self.sights = Sights(self.store)
         self.journal = Journal(self.store)
+        self.together: Together[Ask, Sequence[Submitted] | KeyTaken] = Together(
+            self.turn, lambda wanted: self.placed.submit_each(wanted)
+        )
 
     @property
     def jobs(self) -> JobStore:

@@ -117,8 +117,9 @@ class StoredDesk(JobDesk):
 
     def _placed(self, spec: PlacedSpec, key: str, count: int, *, wait_s: float) -> Submitted:
         doors = self._doors
-        with doors.turn:
-            done = doors.placed.submit_many([(spec, key)] * count)
+        done = doors.together.submit((spec, key, count))
+        if isinstance(done, KeyTaken):
+            raise done
         numbers = [one.job for one in done]
         if self._plans.silent(doors.cluster_of(spec.job.partition)):
             answered, say = False, SILENT

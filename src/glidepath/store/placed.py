@@ -24,7 +24,7 @@ from glidepath.store.engine import storable
 from glidepath.store.job import REASON_CHARS_MAX, Job, JobState, checked_client_key
 from glidepath.store.job_rows import job_of, jobs, row_of
 from glidepath.store.jobs import LIST_MAX, Transactions
-from glidepath.store.keys import Submitted
+from glidepath.store.keys import KeyTaken, Submitted
 from glidepath.store.placed_rows import events, placed, ranks
 from glidepath.store.placed_spec import PlacedSpec, spec_of, spec_text
 
@@ -143,6 +143,10 @@ def joined(*more: Any) -> Select[Any]:
     )
 
 
+# A job, the client key of its owner, and how many of it; a key is for one.
+Ask = tuple[PlacedSpec, str, int]
+
+
 class PlacedStore:
     """The doors of placed jobs; each call is one transaction and durable when it returns."""
 
@@ -163,6 +167,21 @@ class PlacedStore:
         with self._store.write() as conn:
             numbered(conn)
             done = [self._submit(conn, spec, key, (at, wall)) for spec, key in wanted]
+        self._nudge()
+        return done
+
+    def submit_each(self, wanted: Sequence[Ask]) -> list[Sequence[Submitted] | KeyTaken]:
+        """What several people ask for in one transaction; a key that is taken spoils only its own."""
+        at, wall = self._clock.now(), self._clock.wall()
+        done: list[Sequence[Submitted] | KeyTaken] = []
+        with self._store.write() as conn:
+            numbered(conn)
+            for spec, key, count in wanted:
+                try:
+                    # A key is found to be taken before anything is written.
+                    done.append([self._submit(conn, spec, key, (at, wall)) for _ in range(count)])
+                except KeyTaken as error:
+                    done.append(error)
         self._nudge()
         return done
 
