@@ -1,0 +1,157 @@
+"""Submissions by HTTP, one job each, as fast as they are taken: all of them kept, and each answered soon.
+
+A whole `glidepath up` on two cores: the server, the scheduler that plans all the while, and the clients. The
+nodes are full, so that every job waits; the batch queue has a plan for each within seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from bench.job_door import nodes_kept
+from bench.job_world import Home, spec_of
+from bench.machine import header
+from bench.placement_worlds import cluster_of, jobs_of
+from glidepath.journal import wire
+from glidepath.store.people import PeopleStore, Person
+
+PORT = 18788
+NODES = 100
+RATE_MIN = 500
+PLANNED_S_MAX = 5.0
+ANSWER_S_MAX = 60.0
+SERVE = """
+[serve]
+listen = "127.0.0.1:{port}"
+person_calls_per_minute = 10000000
+"""
+WISH = {"partition": "main", "queue": "batch", "cpus": 2, "mem": "1GiB", "time": "2h", "command": ["true"]}
+
+
+class Clients:
+    """So many connections that are kept open; each submits again when it was answered."""
+
+    def __init__(self, token: str, connections: int) -> None:
+        self.headers = {"Authorization": f"Bearer {token}"}
+        self.body = json.dumps(WISH).encode()
+        self.answers_s: list[float] = []
+        self.numbers: list[int] = []
+        self.failed: list[str] = []
+        self.connections = connections
+
+    def run(self, for_s: float) -> float:
+        until = time.monotonic() + for_s
+        threads = [threading.Thread(target=self._submit, args=(until,)) for _ in range(self.connections)]
+        began = time.monotonic()
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        return time.monotonic() - began
+
+    def _submit(self, until: float) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=ANSWER_S_MAX)
+        while time.monotonic() < until:
+            began = time.monotonic()
+            connection.request("POST", "/api/v1/jobs?wait=0", self.body, self.headers)
+            answer = connection.getresponse()
+            said = answer.read()
+            self.answers_s.append(time.monotonic() - began)
+            if answer.status == 201:
+                self.numbers.append(json.loads(said)["jobs"][0]["id"])
+            else:
+                self.failed.append(f"{answer.status} {said[:200]!r}")
+        connection.close()
+
+
+def token_of(home: Home) -> str:
+    people, wall = PeopleStore(home.store), time.time()
+    people.add(Person("bench", "user", "root", wall))
+    return people.issue("bench", by="root", note="", wall=wall, ends_wall=wall + 86400)[1]
+
+
+def alive() -> bool:
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=5)
+        connection.request("GET", "/api/v1/alive")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+
+
+def planned_s(home: Home, newest: int) -> float:
+    """How long after the last answer a plan speaks of the last job."""
+    began = time.monotonic()
+
+    def known() -> bool:
+        return home.jobs.get(newest).promise is not None or newest in _spoken(home)
+
+    home.until(known, "no plan speaks of the last job")
+    return time.monotonic() - began
+
+
+def _spoken(home: Home) -> set[int]:
+    """Jobs of which the newest plan says anything."""
+    with home.store.read() as conn:
+        row = conn.exec_driver_sql("SELECT body FROM schedule_cycles ORDER BY cycle DESC LIMIT 1").first()
+    if row is None:
+        return set()
+    lines = wire.decompressed(row[0])[2]
+    return {int(line[0][4:]) for line in lines if line[0].startswith("job:") and line[0][4:].isdecimal()}
+
+
+def measured(folder: Path, *, for_s: float, connections: int) -> dict[str, float]:
+    home = Home(folder, more=SERVE.format(port=PORT))
+    nodes_kept(folder, cluster_of(NODES))
+    home.submit_all([spec_of(job) for job in jobs_of(4 * NODES, 5, interactive=0, prefix="r")])
+    token = token_of(home)
+    with home.up():
+        home.until(alive, "the server did not start")
+        clients = Clients(token, connections)
+        took_s = clients.run(for_s)
+        newest = max(clients.numbers)
+        behind_s = planned_s(home, newest)
+        kept = {found.id for number in clients.numbers if (found := home.jobs.find(number)) is not None}
+    lost = len(set(clients.numbers) - kept) + len(clients.numbers) - len(set(clients.numbers))
+    for each in clients.failed[:5]:
+        print(f"  refused: {each}")
+    quantiles = statistics.quantiles(clients.answers_s, n=20)
+    return {
+        "rate": len(clients.numbers) / took_s,
+        "jobs": len(clients.numbers),
+        "refused": len(clients.failed),
+        "lost": lost,
+        "p50_s": quantiles[9],
+        "p95_s": quantiles[18],
+        "planned_s": behind_s,
+    }
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--connections", type=int, default=16)
+    asked = parser.parse_args(words)
+    print(header("python -m bench.job_submit"))
+    with tempfile.TemporaryDirectory(prefix="gp-") as folder:
+        found = measured(Path(folder), for_s=asked.seconds, connections=asked.connections)
+    print(
+        f"{found['jobs']:.0f} jobs in {asked.seconds:g} s over {asked.connections} connections: "
+        f"{found['rate']:.0f} a second (at least {RATE_MIN}), answers p50 {found['p50_s'] * 1000:.1f} ms, "
+        f"p95 {found['p95_s'] * 1000:.1f} ms; refused {found['refused']:.0f}, lost {found['lost']:.0f}; "
+        f"a plan speaks of the last {found['planned_s']:.1f} s after its answer (at most {PLANNED_S_MAX:g})"
+    )
+    met = found["rate"] >= RATE_MIN and not found["refused"] and not found["lost"]
+    return 0 if met and found["planned_s"] <= PLANNED_S_MAX else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
