@@ -28,6 +28,7 @@ from glidepath.jobs.places import Places
 from glidepath.jobs.plans import SOMEBODYS, Plans
 from glidepath.jobs.specs import When, goal_of, placed_spec, pulled_spec
 from glidepath.jobs.submission import Submission, unusable
+from glidepath.nudge import nudge
 from glidepath.store.engine import Store
 from glidepath.store.job import Job, JobSpec, JobState, checked_limit
 from glidepath.store.keys import KeyTaken
@@ -120,6 +121,8 @@ class StoredDesk(JobDesk):
         done = doors.together.submit((spec, key, count))
         if isinstance(done, KeyTaken):
             raise done
+        if wait_s > 0:
+            nudge(doors.home)
         numbers = [one.job for one in done]
         if self._plans.silent(doors.cluster_of(spec.job.partition)):
             answered, say = False, SILENT

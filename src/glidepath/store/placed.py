@@ -171,7 +171,10 @@ class PlacedStore:
         return done
 
     def submit_each(self, wanted: Sequence[Ask]) -> list[Sequence[Submitted] | KeyTaken]:
-        """What several people ask for in one transaction; a key that is taken spoils only its own."""
+        """What several people ask for in one transaction; a key that is taken spoils only its own.
+
+        Nobody is nudged: whoever waits for an answer does so, and the rest is planned at its pace.
+        """
         at, wall = self._clock.now(), self._clock.wall()
         done: list[Sequence[Submitted] | KeyTaken] = []
         with self._store.write() as conn:
@@ -182,7 +185,6 @@ class PlacedStore:
                     done.append([self._submit(conn, spec, key, (at, wall)) for _ in range(count)])
                 except KeyTaken as error:
                     done.append(error)
-        self._nudge()
         return done
 
     def _submit(self, conn: Connection, spec: PlacedSpec, key: str, when: tuple[Instant, float]) -> Submitted:
