@@ -82,7 +82,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "sample": ("core", "store"),
     "sweeping": ("core", "store", "ranklog", "config"),
     "machine": (),
-    "machinecode": (),
+    "machinecode": ("core",),
     "pulse": (),
     "nudge": ("pulse",),
     "view": ("core", "store"),

@@ -316,6 +316,12 @@ class Placements:
         return words_of(Journal(self._store))
 
     @property
+    def jobs(self) -> int:
+        """How many were not over at the last looks."""
+        seen = [placement.last for placement in self.running]
+        return sum(len(cycle.snapshot.roll.records) for cycle in seen if cycle is not None)
+
+    @property
     def trouble(self) -> str:
         for placement in self.running:
             if placement.trouble:

@@ -29,7 +29,7 @@ from glidepath.ending import kill_pilots, stop_pilots
 from glidepath.journal.entry import Entry
 from glidepath.journal.journal import Journal
 from glidepath.loop import Cycle, run_cycle
-from glidepath.machinecode import spare
+from glidepath.machinecode import JOBS_FEW, Making, keep_in, spare
 from glidepath.plugins import PluginError
 from glidepath.ports import Place
 from glidepath.provisioner import Provisioner
@@ -156,6 +156,7 @@ class Controllers:
         self.difference = Difference() if self.options.shadow else None
         self.beside = Beside(self.options.home, self.options.config, self.view.say)
         self.placements: Placements | None = None
+        self.making: Making | None = None
         self.sweeper = Sweeper(
             home=self.options.home,
             sweep=Sweep(self.store, hold=self.lease.hold),
@@ -201,6 +202,8 @@ class Controllers:
         finally:
             self.beside.stop()
             self.sweeper.stop()
+            if self.making is not None:
+                self.making.stop()
             if self.placements is not None:
                 self.placements.stop()
             if self.server is not None:
@@ -244,13 +247,21 @@ class Controllers:
         if self.options.shadow or (not clusters and self.placements is None):
             return
         if self.placements is None:
-            if all(cluster.kind == "local" for cluster in clusters.values()):
-                spare(0)  # One machine has few jobs at a time.
+            keep_in(self.options.home)
+            # Somebody waits for the first answer, and machine code would take a minute to be made.
+            if spare(0):
+                self.making = Making(self.view.say)
             # Imported here: planning brings its own world, which nobody without a cluster needs.
             from glidepath.placement import Placements
 
             self.placements = Placements(self.store, self.lease, self.clock)
         self.placements.take_up(self.settings, self.place)
+
+    def _look_at_machine_code(self) -> None:
+        """One machine has few jobs at a time, and does without; a cluster will have many."""
+        if self.making is not None and self.placements is not None:
+            many = any(cluster.kind != "local" for cluster in self.settings.clusters.values())
+            self.making.look(wanted=many or self.placements.jobs > JOBS_FEW)
 
     def _submit_samples(self) -> None:
         from glidepath.sample import sample_jobs
@@ -352,8 +363,9 @@ class Controllers:
             self.beat("waiting for the next cycle", TURN_S_MAX)
             if now >= deadline or (self.woken.is_set() and now >= earliest):
                 return
-            if self.watcher is not None and now >= look_at:
+            if now >= look_at:
                 look_at = now + CONFIG_LOOK_S
+                self._look_at_machine_code()
                 if self._reload():
                     return
             self.lease.check()
@@ -363,8 +375,7 @@ class Controllers:
                 self.woken.wait(min(LOOK_S, max(0.0, deadline - now)))
 
     def _reload(self) -> bool:
-        assert self.watcher is not None
-        found = self.watcher.poll()
+        found = self.watcher.poll() if self.watcher is not None else None
         if found is None:
             return False
         if isinstance(found, ConfigError):

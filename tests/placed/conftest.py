@@ -43,8 +43,8 @@ def home() -> Iterator[Path]:
 def up(home: Path) -> Iterator[Callable[..., Running]]:
     started: list[Running] = []
 
-    def start(*words: str) -> Running:
-        running = Running(home, "--config", str(home / "lab.toml"), *words)
+    def start(*words: str, **environ: str) -> Running:
+        running = Running(home, "--config", str(home / "lab.toml"), *words, **environ)
         started.append(running)
         return running
 

@@ -214,6 +214,39 @@ def test_placed_and_pulled_jobs_run_side_by_side_with_no_configuration(home: Pat
         running.close()
 
 
+def makers(folder: Path) -> list[Path]:
+    """Processes that make machine code for this folder."""
+    found = []
+    for one in Path("/proc").iterdir():
+        try:
+            told = (one / "cmdline").read_bytes() + (one / "environ").read_bytes()
+        except OSError:
+            continue
+        if b"machinecode import make" in told and os.fsencode(folder) in told:
+            found.append(one)
+    return found
+
+
+def nice_of(one: Path) -> int:
+    return int((one / "stat").read_text().rpartition(")")[2].split()[16])
+
+
+def test_people_are_answered_while_machine_code_is_made_beside(home: Path, up: Up, tmp_path: Path) -> None:
+    first = up(NUMBA_CACHE_DIR=str(tmp_path))
+    until(lambda: seen(home), "the nodes were seen")
+    run(home, "queue", "pause", "batch", "--why", "so that they wait")
+    run(home, "job", "submit", *SMALL, "--queue", "batch", "--count", "320", "--", "true")
+    first.wait_for("machine code for plans is made beside")
+    until(lambda: [nice_of(maker) for maker in makers(tmp_path)] == [19], "it is behind all else")
+    job = submit(home, "--queue", "interactive", "--time", "10m", script="true")
+    assert shown(home, job)["promised"] is not None
+    assert len(makers(tmp_path)) == 1, "it is still being made"
+    becomes(home, job, "done")
+    first.signal(signal.SIGINT)
+    assert first.wait_end() == 0
+    assert makers(tmp_path) == []
+
+
 def test_on_postgresql_it_is_the_same(home: Path, up: Up, database: str) -> None:
     (home / "lab.toml").write_text(config_text(database))
     up()

@@ -59,11 +59,16 @@ def config_text(*, live_max: int = 2, store: str = "", site: str = "") -> str:
 class Running:
     """One `glidepath up --plain`, with everything that it has said so far."""
 
-    def __init__(self, home: Path, *words: str) -> None:
+    def __init__(self, home: Path, *words: str, **environ: str) -> None:
         self.home = home
         command = [sys.executable, "-m", "glidepath", "up", "--home", str(home), "--plain", *words]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            command,
+            env={**os.environ, **environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
         )
         self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
