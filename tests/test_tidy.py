@@ -76,7 +76,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("core", "ports", "journal", "store", "status", "config", "clock"),
         *("called", "ranklog", "jobs", "people"),
     ),
-    "jobs": ("core", "journal", "store", "config", "clock", "ranklog", "machinecode", "nudge"),
+    "jobs": ("core", "journal", "store", "config", "clock", "ranklog", "machinecode", "nudge", "straight"),
     "people": ("core", "clock", "store", "config", "jobs", "straight"),
     "straight": (),
     "sample": ("core", "store"),

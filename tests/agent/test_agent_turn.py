@@ -9,7 +9,7 @@ import pytest
 
 from agent.agent_builders import Served, pilot, served, spec, until
 from glidepath.agent.downtime import downtimes_of
-from glidepath.agent.exchange import CutOff, HttpExchange, NotHeard, read_token
+from glidepath.agent.exchange import CutOff, HttpExchange, NotHeard
 from glidepath.agent.keep import Closed, Keep, Kept
 from glidepath.agent.run import once
 from glidepath.agent.turn import Agent, room
@@ -23,6 +23,7 @@ from glidepath.core.provision.pilot import PilotSpec, SitePilot, SiteState, Targ
 from glidepath.core.provision.sight import SiteListing
 from glidepath.core.quantity import Instant, PilotName, SiteName
 from glidepath.ports import Place
+from glidepath.straight import read_token
 
 WEST = SiteName("west")
 

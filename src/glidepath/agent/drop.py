@@ -12,11 +12,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from glidepath.agent.exchange import NotHeard, read_token
+from glidepath.agent.exchange import NotHeard
 from glidepath.agent.keep import write_whole
 from glidepath.called.late import LateAnswer
 from glidepath.called.signed import BODY_LETTERS_MAX, Signed, opened, signed
 from glidepath.called.words import Orders, Report
+from glidepath.straight import read_token
 
 REPORT, ORDERS = "report.json", "orders.json"
 

@@ -5,8 +5,6 @@ No redirect is followed, which could carry the token elsewhere, and no answer is
 
 from __future__ import annotations
 
-import re
-import stat
 import urllib.error
 import urllib.request
 from http.client import HTTPException
@@ -18,12 +16,10 @@ from pydantic import ValidationError
 from glidepath.called.late import LateAnswer
 from glidepath.called.words import Orders, Report
 from glidepath.core.text import one_line
-from glidepath.straight import straight_opener
+from glidepath.straight import read_token, straight_opener
 
 ANSWER_BYTES_MAX = 64 << 20
-TOKEN_BYTES_MAX = 1000
 WORDS_MAX = 300
-_TOKEN = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class NotHeard(OSError):
@@ -38,18 +34,6 @@ class Exchange(Protocol):
     """How reports reach the server. None where the answer is still to come."""
 
     def call(self, report: Report) -> Orders | LateAnswer | None: ...
-
-
-def read_token(path: Path) -> str:
-    """The token in the file; raises PermissionError where others could read it, too."""
-    about = path.stat()
-    if stat.S_IMODE(about.st_mode) & 0o077:
-        raise PermissionError(f"`{path}` can be read by others; `chmod 600` it and get a new token")
-    with path.open("rb") as file:
-        text = file.read(TOKEN_BYTES_MAX).decode("ascii", "replace").strip()
-    if not _TOKEN.fullmatch(text):
-        raise ValueError(f"`{path}` does not hold a token of a site")
-    return text
 
 
 class HttpExchange:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from glidepath.cli import argument
-from glidepath.cli.atdesk import at_desk, stopped
+from glidepath.cli.atdesk import SERVER, at_desk, stopped
 from glidepath.cli.joblog import Logs
 from glidepath.cli.jobsubmit import Submit
 from glidepath.cli.jobview import COLUMNS, OVER, START, answer_of, pairs_of
@@ -51,6 +51,7 @@ class List(Reader):
             "help": "the newest N (default: 50)",
         },
         "all": {"args": ("--all",), "action": "store_true", "help": "as many as the store gives at once"},
+        **SERVER,
         **Reader.options,
     }
 
@@ -75,7 +76,7 @@ class List(Reader):
 class Show(Reader):
     """Show one job in full, with every attempt to run it"""
 
-    options: ClassVar[Options] = {**ONE_ID, **Reader.options}
+    options: ClassVar[Options] = {**ONE_ID, **SERVER, **Reader.options}
 
     def answer(self) -> Answer:
         with at_desk(self) as (desk, caller):
@@ -86,7 +87,7 @@ class Show(Reader):
 class Cancel(Verb):
     """Cancel jobs: a waiting one is over at once, a running one when its pilot has stopped it"""
 
-    options: ClassVar[Options] = {**IDS, **DRY_RUN, **OUTPUT}
+    options: ClassVar[Options] = {**IDS, **DRY_RUN, **SERVER, **OUTPUT}
 
     def run(self) -> int:
         from glidepath.jobs.errors import DeskError
@@ -125,6 +126,7 @@ class Wait(Verb):
             "metavar": "SPAN",
             "help": "how long at most (default: 30d)",
         },
+        **SERVER,
         **OUTPUT,
     }
 
@@ -181,16 +183,17 @@ class Extend(Verb):
             "help": "also where promised starts move by it; only the operator of this home may",
         },
         **DRY_RUN,
+        **SERVER,
         **OUTPUT,
     }
 
     def run(self) -> int:
-        given, number = self.given, self.given["id"]
+        given = self.given
         with at_desk(self, write=not given["dry_run"]) as (desk, caller):
             if given["dry_run"]:
                 return self.tried(desk, caller)
-            item = desk.extend(caller, number, given["time"], forced=given["force"])
-        self.caller.say(f"job {number} may run for {span(item['run_s_max'])}, until {item['ends']}")
+            item = desk.extend(caller, given["id"], given["time"], forced=given["force"])
+        self.caller.say(item.pop("say"))
         self.caller.out.write(drawn(answer_of([item], lines=()), given["output"], self.caller))
         return Exit.DONE
 
@@ -210,7 +213,7 @@ class Extend(Verb):
 class ExplainJob(Reader):
     """Say why a placed job waits, what holds its nodes, what would start now instead"""
 
-    options: ClassVar[Options] = {**ONE_ID, **Reader.options}
+    options: ClassVar[Options] = {**ONE_ID, **SERVER, **Reader.options}
 
     def answer(self) -> Answer:
         with at_desk(self) as (desk, caller):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from glidepath.cli import argument
-from glidepath.cli.atdesk import at_desk
+from glidepath.cli.atdesk import SERVER, at_desk
 from glidepath.cli.verb import Caller, Exit, Options, Verb
 from glidepath.core.text import visible
 
@@ -68,6 +68,7 @@ class Logs(Verb):
             "help": "only the last N bytes",
         },
         "follow": {"args": ("-f", "--follow"), "action": "store_true", "help": "go on until the job is over"},
+        **SERVER,
     }
 
     def run(self) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from glidepath.cli import argument
-from glidepath.cli.atdesk import at_desk, stopped
+from glidepath.cli.atdesk import SERVER, at_desk, server_of, stopped
 from glidepath.cli.jobfile import file_put, file_table
 from glidepath.cli.jobview import answer_of
 from glidepath.cli.output import DRY_RUN, OUTPUT, drawn, need, span
@@ -140,6 +140,7 @@ class Submit(Verb):
         ),
         "test_only": _flag("--test-only", "placed: say when it would start, and submit nothing"),
         **DRY_RUN,
+        **SERVER,
         **OUTPUT,
     }
 
@@ -152,10 +153,14 @@ class Submit(Verb):
         need(alone, "a client key is for one job; leave out `--count`")
         try:
             wish = self.wish()
-            place = located(self)
-            what = _meant(wish, place)
-            if given["dry_run"]:
-                return self.told(what)
+            place = None if server_of(self) else located(self)
+            if place is None:
+                need(not given["dry_run"], "what a server far away would do is told by `--test-only`")
+            else:
+                # Before anything is made: a mistake must leave no store behind.
+                what = _meant(wish, place)
+                if given["dry_run"]:
+                    return self.told(what)
             if given["test_only"]:
                 return self.tested(wish, place)
             return self.submitted(wish, place)
@@ -185,7 +190,7 @@ class Submit(Verb):
         self.caller.say(f"would submit {many}{what.shape} to {where}; nothing was submitted")
         return Exit.DONE
 
-    def tested(self, wish: Submission, place: Located) -> int:
+    def tested(self, wish: Submission, place: Located | None) -> int:
         with at_desk(self, place=place) as (desk, caller):
             item = desk.test(caller, wish)
         nodes = ", ".join(item["nodes"])
@@ -194,7 +199,7 @@ class Submit(Verb):
         self.caller.out.write(drawn(answer, self.given["output"], self.caller))
         return Exit.DONE
 
-    def submitted(self, wish: Submission, place: Located) -> int:
+    def submitted(self, wish: Submission, place: Located | None) -> int:
         from glidepath.jobs.errors import DeskError
 
         given = self.given

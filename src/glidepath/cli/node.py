@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from glidepath.cli.atdesk import at_desk
+from glidepath.cli.atdesk import SERVER, at_desk
 from glidepath.cli.output import Reader
 from glidepath.cli.verb import Answer, Column, Noun, Options
 from glidepath.cli.words import CordonNode, DrainNode, ResumeNode
@@ -23,7 +23,7 @@ COLUMNS = (
 class List(Reader):
     """List the nodes of all clusters: their size, state and jobs"""
 
-    options: ClassVar[Options] = Reader.options
+    options: ClassVar[Options] = {**SERVER, **Reader.options}
 
     def answer(self) -> Answer:
         with at_desk(self) as (desk, caller):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from glidepath.cli.atdesk import at_desk
+from glidepath.cli.atdesk import SERVER, at_desk
 from glidepath.cli.output import Reader, span
 from glidepath.cli.verb import Answer, Column, Noun, Options
 from glidepath.cli.words import PausePartition, ResumePartition
@@ -25,7 +25,7 @@ COLUMNS = (
 class List(Reader):
     """List the partitions: their pool or cluster, queues, longest limit, what waits and runs"""
 
-    options: ClassVar[Options] = Reader.options
+    options: ClassVar[Options] = {**SERVER, **Reader.options}
 
     def answer(self) -> Answer:
         with at_desk(self) as (desk, caller):

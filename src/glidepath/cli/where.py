@@ -51,6 +51,13 @@ def _config(environ: Mapping[str, str], config: str | None) -> tuple[Path | None
     return None, "the embedded default"
 
 
+def token_file(environ: Mapping[str, str]) -> Path:
+    """Where the token is that is shown to servers far away."""
+    if stated := environ.get("GLIDEPATH_TOKEN_FILE"):
+        return Path(stated).expanduser().absolute()
+    return _xdg(environ, "XDG_CONFIG_HOME", ".config") / "glidepath" / "token"
+
+
 def _xdg(environ: Mapping[str, str], name: str, below: str) -> Path:
     stated = environ.get(name, "")
     # The XDG rules: a relative path is invalid and counts as not set.

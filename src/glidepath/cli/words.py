@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from glidepath.cli.atdesk import at_desk
+from glidepath.cli.atdesk import SERVER, at_desk
 from glidepath.cli.output import DRY_RUN
 from glidepath.cli.pause import WHY
 from glidepath.cli.verb import Exit, Options, Verb
@@ -24,7 +24,7 @@ class SayWord(Verb):
 
     what: ClassVar[at.What]
     word: ClassVar[at.Word]
-    options: ClassVar[Options] = {**NAME, **WHY, **DRY_RUN}
+    options: ClassVar[Options] = {**NAME, **WHY, **SERVER, **DRY_RUN}
 
     def run(self) -> int:
         given = self.given
@@ -45,7 +45,7 @@ class ResumeQueue(SayWord):
     """Resume a queue that was paused"""
 
     what, word = "queue", "resume"
-    options: ClassVar[Options] = {**NAME, **DRY_RUN}
+    options: ClassVar[Options] = {**NAME, **SERVER, **DRY_RUN}
 
 
 class PausePartition(SayWord):
@@ -58,7 +58,7 @@ class ResumePartition(SayWord):
     """Resume a placed partition that was paused"""
 
     what, word = "partition", "resume"
-    options: ClassVar[Options] = {**NAME, **DRY_RUN}
+    options: ClassVar[Options] = {**NAME, **SERVER, **DRY_RUN}
 
 
 class CordonNode(SayWord):
@@ -77,4 +77,4 @@ class ResumeNode(SayWord):
     """Open a node again that was cordoned or drained"""
 
     what, word = "node", "resume"
-    options: ClassVar[Options] = {**NAME, **DRY_RUN}
+    options: ClassVar[Options] = {**NAME, **SERVER, **DRY_RUN}

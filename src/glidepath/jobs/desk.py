@@ -106,7 +106,7 @@ class JobDesk(Protocol):
     def extend(
         self, caller: Caller, job: int, limit_s: int, *, forced: bool = False, dry: bool = False
     ) -> Item:
-        """The item with the new limit; a `Clash` with the reason where it is not granted."""
+        """The item with the new limit, and `say`; a `Clash` with the reason where it is not granted."""
         ...
 
     def explain(self, caller: Caller, job: int) -> Item:

@@ -16,6 +16,7 @@ from glidepath.config import Settings
 from glidepath.core.place.record import Phase
 from glidepath.core.schedule.job import JobName
 from glidepath.core.text import known_word
+from glidepath.core.units import shown_duration
 from glidepath.jobs.answer import answer_to, told_start, wish_answer
 from glidepath.jobs.caller import Caller, Role
 from glidepath.jobs.desk import ANSWER_S_MAX, Asked, Item, JobDesk, LogAsked, LogPiece, Submitted, What, Word
@@ -276,7 +277,10 @@ class StoredDesk(JobDesk):
         if answer.kind != "extended":
             text = answer.text if caller.sees_all else self._without_others(caller, answer.text)
             raise Clash(f"job {job} keeps its limit: {text}")
-        return placed_item(doors.placed.get(job), doors.now())
+        item = placed_item(doors.placed.get(job), doors.now())
+        limit = "without a limit" if item["run_s_max"] is None else f"for {shown_duration(item['run_s_max'])}"
+        until = f", until {item['ends']}" if item["ends"] else ""
+        return {**item, "say": f"job {job} may run {limit}{until}"}
 
     def word(
         self, caller: Caller, what: What, name: str, word: Word, *, why: str = "", dry: bool = False

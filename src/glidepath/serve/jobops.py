@@ -42,7 +42,8 @@ def _show(call: Call) -> Reply:
 
 
 def _cancel(call: Call) -> Reply:
-    return Reply(call.desk.cancel(call.caller, call.number()))
+    asked = call.body or words.CancelAsked.model_validate({})
+    return Reply(call.desk.cancel(call.caller, call.number(), dry=asked.dry))
 
 
 def _extend(call: Call) -> Reply:
@@ -139,6 +140,7 @@ JOB_OPERATIONS: tuple[Operation, ...] = (
         "End a job: at once where it waits, else when its ranks have ended",
         _cancel,
         words.CancelAnswer,
+        body=words.CancelAsked,
     ),
     Operation(
         "extend",

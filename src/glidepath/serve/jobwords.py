@@ -78,9 +78,12 @@ class ExtendAsked(Asked):
     dry: bool = Field(False, strict=True, description="Only say what would be answered.")
 
 
-class WordAsked(Asked):
-    why: str = Field("", strict=True, max_length=WHY_CHARS_MAX, description="What others are told.")
+class CancelAsked(Asked):
     dry: bool = Field(False, strict=True, description="Only say what would be.")
+
+
+class WordAsked(CancelAsked):
+    why: str = Field("", strict=True, max_length=WHY_CHARS_MAX, description="What others are told.")
 
 
 class Said(BaseModel):
