@@ -11,7 +11,8 @@ import pytest
 from agent.agent_builders import NOW, TERMS, renamed, spec, tray_with
 from glidepath.called.nameless import Counted, counted, shown
 from glidepath.called.post import digest_of
-from glidepath.called.tray import Tray, asked
+from glidepath.called.tray import Tray, asked, listing_of
+from glidepath.core.provision.pilot import SiteState
 from glidepath.core.quantity import Instant
 
 HISTORIES = 2_000
@@ -75,8 +76,8 @@ class Rounds:
 
     @property
     def steps(self) -> str:
-        """The first letters of where all requests are: asked, shown, launched, served (`.`)."""
-        letters = {"asked": "a", "shown": "s", "launched": "l", "served": ".", "lapsed": "x"}
+        """Where all requests are: asked, shown, launched, started (`r`), served (`.`), lapsed (`x`)."""
+        letters = {"asked": "a", "shown": "s", "launched": "l", "started": "r", "served": ".", "lapsed": "x"}
         return "".join(sorted(letters[request.step.value] for request in self.tray.requests))
 
     @property
@@ -102,7 +103,7 @@ def test_within_one_second_a_client_may_be_told_launch_report_and_be_told_more()
     rounds.clients[0].start(3)
     rounds.want(1)
     rounds.round()
-    assert (rounds.steps, rounds.launched) == ("...l", 4), "in one second, and three do not wait"
+    assert (rounds.steps, rounds.launched) == ("lrrr", 4), "in one second, and three do not wait"
 
 
 def test_a_report_that_is_lost_has_nothing_launched_twice() -> None:
@@ -159,7 +160,20 @@ def test_work_that_waits_is_served_where_a_client_was_shown_nothing_and_so_did_n
     assert rounds.steps == ".lll", "one makes room for another"
     rounds.want(1, now=now)
     rounds.round(now=now)
-    assert rounds.steps == "....l", "and then it has counted"
+    assert rounds.steps == ".lrrr", "and then it has counted"
+
+
+def test_what_has_started_and_has_not_joined_yet_is_not_asked_for_again() -> None:
+    """Or as many again would be launched while the first ones unpack, join and wait for a job."""
+    rounds = alone()
+    rounds.want(3)
+    rounds.round()
+    rounds.clients[0].start(3)
+    rounds.want(1)
+    rounds.round()
+    states = [pilot.state for pilot in listing_of(rounds.tray, NOW, lapse_s=TERMS.lapse_s).pilots]
+    assert states == [SiteState.PENDING] * 4
+    assert "ann: 1 wait there and 3 run" in listing_of(rounds.tray, NOW, lapse_s=TERMS.lapse_s).notes[-1]
 
 
 def test_what_waits_long_in_the_queue_of_a_site_makes_room_one_by_one() -> None:

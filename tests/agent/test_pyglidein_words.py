@@ -15,9 +15,8 @@ from agent.agent_builders import NOW, TERMS, WEST, Served, renamed, served, spec
 from glidepath.called.backend import CalledBackend
 from glidepath.called.nameless import Counted, Wanted, counted, shown
 from glidepath.called.settings import CalledSettings
-from glidepath.called.tray import Step, Tray, listing_of, withdrawn
+from glidepath.called.tray import JOINS_S_MAX, Step, Tray, listing_of, withdrawn
 from glidepath.core.cycle import Done
-from glidepath.core.provision.pilot import SiteState
 from glidepath.core.quantity import Instant, PilotName, Resources
 from glidepath.ports import Place
 from glidepath.serve.jsonrpc import BODY_BYTES_MAX
@@ -55,9 +54,10 @@ def test_what_is_wanted_is_shown_once_and_counts_until_it_has_started() -> None:
     tray, rows = look(tray)
     assert rows == {}
     tray = say(tray, 0, 1, 2)
-    assert steps(tray) == ["launched", "served", "served"], "two run, and the pool knows them by other names"
-    states = [pilot.state for pilot in listing_of(tray, NOW, lapse_s=300).pilots]
-    assert sorted(states) == [SiteState.PENDING, SiteState.WITHDRAWN, SiteState.WITHDRAWN]
+    assert steps(tray) == ["launched", "started", "started"]
+    for later_s, expected in ((0, "pending"), (JOINS_S_MAX, "pending"), (JOINS_S_MAX + 1, "withdrawn")):
+        states = [p.state for p in listing_of(tray, Instant(NOW + later_s), lapse_s=300).pilots]
+        assert sorted(states) == ["pending", expected, expected], "then the pool knows them by other names"
 
 
 def test_a_client_that_had_nothing_to_do_has_not_looked_at_its_queue() -> None:

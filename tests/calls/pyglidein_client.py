@@ -33,6 +33,16 @@ def Request(url, data=None, headers={}):
     "ConfigParser.py": """
 from configparser import ConfigParser as SafeConfigParser
 """,
+    "classad.py": "",
+    "htcondor.py": """
+import subprocess
+
+class Schedd:
+    def xquery(self, requirements, projection):
+        words = ['condor_q', '-constraint', requirements, '-af', *projection]
+        shown = subprocess.run(words, stdout=subprocess.PIPE, check=True, text=True).stdout
+        return [dict(zip(projection, map(int, line.split()))) for line in shown.splitlines()]
+""",
     "sitecustomize.py": """
 import builtins, importlib.machinery, subprocess, sys
 
@@ -85,9 +95,9 @@ def _build(folder: Path) -> None:
     (folder / NAME / "pyglidein").rename(packages / "pyglidein")
 
 
-def run_client(work: Path, address: str, *, path: Path) -> str:
+def run_client(work: Path, config: str, *, path: Path) -> str:
     """One round of the client, as its cron job does it; what it said. Programs of `path` come first."""
-    (work / "cluster.config").write_text(CONFIG.format(address=address, work=work))
+    (work / "cluster.config").write_text(config)
     secrets = work / "secrets"
     secrets.touch(mode=0o600)
     shim = work / "shim"
@@ -110,6 +120,12 @@ def run_client(work: Path, address: str, *, path: Path) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+def package() -> Path:
+    """Where the client's own files are, the script of glideins among them."""
+    [found] = (client() / "venv/lib").glob("python*/site-packages/pyglidein")
+    return found
 
 
 CONFIG = """

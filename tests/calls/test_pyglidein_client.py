@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.agent_builders import WEST, Served, renamed, served, spec
-from calls.pyglidein_client import run_client
+from calls.pyglidein_client import CONFIG, run_client
 from glidepath.called.backend import CalledBackend
 from glidepath.called.settings import CalledSettings
 from glidepath.called.tray import Step
@@ -57,6 +57,10 @@ def slurm(tmp_path: Path) -> Path:
     return folder
 
 
+def one_round(work: Path, address: str, slurm: Path) -> str:
+    return run_client(work, CONFIG.format(address=address, work=work), path=slurm)
+
+
 def want(world: Served, *names: str) -> None:
     site, now = (
         CalledBackend(WEST, CalledSettings(), Place(world.home, world.url_of_store)),
@@ -81,19 +85,19 @@ def test_the_unmodified_client_launches_its_share_once(world: Served, slurm: Pat
     work.mkdir()
     address = f"{world.url}/sites/{world.token('west', use=ADDRESS)}"
     want(world, "p1", "p2", "p3")
-    assert "launched 3 glideins on Cluster" in run_client(work, address, path=slurm)
+    assert "launched 3 glideins on Cluster" in one_round(work, address, slurm)
     assert len(jobs(slurm)) == 3
     for line in ("#SBATCH --mem=1075", "#SBATCH --ntasks-per-node=1", "#SBATCH --account=abc", "CPUS=1"):
         assert line in jobs(slurm)[0].splitlines()
     assert steps(world) == [Step.LAUNCHED] * 3
     for _ in range(2):
-        assert "nothing to do" in run_client(work, address, path=slurm)
+        assert "nothing to do" in one_round(work, address, slurm)
     assert (len(jobs(slurm)), steps(world)) == (3, [Step.LAUNCHED] * 3)
     (slurm / "running").write_text("2")
     want(world, "p4")
-    run_client(work, address, path=slurm)
+    one_round(work, address, slurm)
     assert len(jobs(slurm)) == 4
-    assert steps(world) == [Step.LAUNCHED, Step.LAUNCHED, Step.SERVED, Step.SERVED]
+    assert steps(world) == [Step.LAUNCHED, Step.LAUNCHED, Step.STARTED, Step.STARTED]
     _, said = world.desk.post.clients("west")["ann@login"]
     assert said["sums"]["glideins_running"] == 2
 
@@ -105,7 +109,7 @@ def test_clients_of_two_sites_launch_for_their_own_share_alone(
     for name in ("east", "west"):
         work = tmp_path / name
         work.mkdir()
-        run_client(work, f"{world.url}/sites/{world.token(name, use=ADDRESS)}", path=slurm)
+        one_round(work, f"{world.url}/sites/{world.token(name, use=ADDRESS)}", slurm)
     assert len(jobs(slurm)) == 1
 
 
@@ -116,7 +120,7 @@ def test_the_limit_of_the_client_holds_and_the_rest_waits_on(
     work.mkdir()
     address = f"{world.url}/sites/{world.token('west', use=ADDRESS)}"
     want(world, *(f"p{n}" for n in range(8)))
-    run_client(work, address, path=slurm)
+    one_round(work, address, slurm)
     assert (len(jobs(slurm)), steps(world).count(Step.ASKED)) == (5, 3)
-    run_client(work, address, path=slurm)
+    one_round(work, address, slurm)
     assert (len(jobs(slurm)), steps(world)) == (8, [Step.LAUNCHED] * 8)

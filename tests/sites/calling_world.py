@@ -17,7 +17,7 @@ from whole.running import Running, glidepath
 
 # Longer than a turn of an agent that starts dozens of pilots over ssh beside two other lanes of tests.
 SILENT_S = 30
-LOST_S = 35
+LOST_AFTER_S = 5
 SERVE = """
 [serve]
 listen = "127.0.0.1:{port}"
@@ -50,6 +50,7 @@ class Calling(Sites):
     def __init__(self, home: Path, pool: Pool) -> None:
         self.agents: list[AgentRun] = []
         self.port = free_port()
+        self.silent_s = SILENT_S
         self.pool_live_max = 0
         self.mint = ""  # the program that makes a token for each pilot; else all have the one in the file
         super().__init__(home, pool)
@@ -64,7 +65,8 @@ class Calling(Sites):
         self.config.write_text(text + SERVE.format(port=self.port))
 
     def _table(self, asked: Asked) -> str:
-        return CALLED.format(name=asked.name, lost=LOST_S, silent=SILENT_S) + self.offered(asked)
+        lost_s = self.silent_s + LOST_AFTER_S
+        return CALLED.format(name=asked.name, lost=lost_s, silent=self.silent_s) + self.offered(asked)
 
     def up(self, *words: str) -> Running:
         run = super().up(*words)

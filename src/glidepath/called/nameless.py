@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from glidepath.called.tray import NAMELESS, Request, Step, Terms, Tray, lapsed
+from glidepath.called.tray import HAS_STARTED, NAMELESS, Request, Step, Terms, Tray, lapsed
 from glidepath.called.words import Report
 from glidepath.core.provision.pilot import PilotSpec
 from glidepath.core.quantity import Instant
 
 # What the original said where a job asked for nothing.
 MEMORY_DEFAULT_MB, DISK_DEFAULT_MB = 2000, 10_000
-STARTED = "a client that names no pilots has started it, or will"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -78,17 +77,17 @@ def counted(tray: Tray, said: Counted, now: Instant, *, client: str, address: st
 
     It counted before it launched: so many wait now, and the others that it launched before do not.
     """
-    tray = _heard(tray, now, client)
     if not (said.launched or said.idle or said.running):
-        return tray  # Who was shown nothing does not look at the queue, and says zero all the same.
+        # Who was shown nothing does not look at the queue, and says zero all the same.
+        return _heard(tray, now, client)
+    tray = _heard(tray, now, client, f"{said.launched + said.idle} wait there and {said.running} run")
     holder = f"{address} {client}"
     tray = _launched(tray, said.launched, address=address, holder=holder)
     launched = _oldest_first(tray, Step.LAUNCHED, holder)
     started = max(0, len(launched) - said.idle - said.launched)
-    for request in launched[:started]:
-        tray = tray.with_request(replace(request, step=Step.SERVED, note=STARTED))
-    for request in launched[started:]:
-        tray = tray.with_request(replace(request, counted_at=now))
+    for at, request in enumerate(launched):
+        step = Step.STARTED if at < started else Step.LAUNCHED
+        tray = tray.with_request(replace(request, step=step, counted_at=now))
     return tray
 
 
@@ -119,19 +118,20 @@ def _faded(tray: Tray, now: Instant, terms: Terms) -> Tray:
     for request in tray.requests:
         old = request.given_at is not None and now - request.given_at > terms.lapse_s
         if request.step is Step.SHOWN and old:
-            tray = tray.with_request(replace(request, step=Step.SERVED, note=STARTED))
+            tray = tray.with_request(replace(request, step=Step.SERVED, note=HAS_STARTED))
     holders = {request.held_by for request in tray.requests if request.step is Step.LAUNCHED}
     for holder in sorted(holders):
         launched = _oldest_first(tray, Step.LAUNCHED, holder)
         if all(now - (each.counted_at or 0) > terms.lapse_s for each in launched):
-            tray = tray.with_request(replace(launched[0], step=Step.SERVED, note=STARTED))
+            tray = tray.with_request(replace(launched[0], step=Step.SERVED, note=HAS_STARTED))
             for request in launched[1:]:
                 tray = tray.with_request(replace(request, counted_at=now))
     return tray
 
 
-def _heard(tray: Tray, now: Instant, client: str) -> Tray:
-    report = Report(nonce="", seen=True, agent=client)
+def _heard(tray: Tray, now: Instant, client: str, counts: str = "") -> Tray:
+    before = tray.report.why if tray.report is not None else ""
+    report = Report(nonce="", seen=True, agent=client, why=counts or before)
     return replace(tray, heard_at=now, report=report, calls=tray.calls + 1)
 
 

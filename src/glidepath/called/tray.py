@@ -29,6 +29,10 @@ from glidepath.core.quantity import (
 
 LAPSED = "the request lapsed before the site's agent called for it"
 TAKEN_BACK = "the site's agent took it back before it started"
+# A glidein that no longer waits joins its pool and gets a job within this, or not at all. Until then its work
+# waits for it, and nothing else is asked for in its place.
+JOINS_S_MAX = 300
+HAS_STARTED = "a client that names no pilots has started it, or will"
 # Requests that wait for one agent; more than any site should be asked for while it is silent.
 WAITING_MAX = 10_000
 
@@ -45,12 +49,13 @@ class Step(StrEnum):
     # At a site whose client names no pilots, see `nameless`:
     SHOWN = "shown"  # the client was told that it is wanted
     LAUNCHED = "launched"  # the client says that it launched as many, and they still wait there
-    SERVED = "served"  # as many have started, or will without us; the pool knows them under other names
+    STARTED = "started"  # as many no longer wait there, and the pool may not know them yet
+    SERVED = "served"  # as many are in the pool under other names, or will be without us
 
 
 # What is over and never was a pilot at the site.
 UNBORN = frozenset({Step.LAPSED, Step.BACK, Step.REFUSED, Step.SERVED})
-NAMELESS = frozenset({Step.SHOWN, Step.LAUNCHED})
+NAMELESS = frozenset({Step.SHOWN, Step.LAUNCHED, Step.STARTED})
 LET_GO = "the site's client names no pilots, so this one is no longer counted; it leaves when it is idle"
 
 
@@ -75,7 +80,7 @@ class Request:
     given_at: Instant | None = None
     note: str = ""
     # At a site whose client names no pilots: to which address it was shown and in which call, or by which
-    # client there it was launched and when that one last said how many wait.
+    # client there it was launched, and when that one last said that as many wait or have started.
     held_by: str = ""
     look: int = 0
     counted_at: Instant | None = None
@@ -313,7 +318,11 @@ def _stale(request: Request, now: Instant, terms: Terms) -> bool:
 
 
 def lapsed(tray: Tray, now: Instant, lapse_s: int) -> Tray:
-    """Requests that nobody fetched in time are over. That is certain: they never left the tray."""
+    """Requests that nobody fetched in time are over. That is certain: they never left the tray. So are those
+    of glideins that started so long ago that the pool knows them by now."""
+    for request in tray.requests:
+        if request.step is Step.STARTED and now - (request.counted_at or 0) > JOINS_S_MAX:
+            tray = tray.with_request(replace(request, step=Step.SERVED, note=HAS_STARTED))
     late = [r for r in tray.requests if r.step is Step.ASKED and now - r.spec.asked_at > lapse_s]
     for request in late:
         tray = tray.with_request(replace(request, step=Step.LAPSED, note=LAPSED))
@@ -393,6 +402,8 @@ def notes_of(tray: Tray, report: Report) -> tuple[str, ...]:
             f"{tray.given} pilots were handed to {report.agent or 'its agent'}, {tray.refused} were refused"
         )
         notes.append(told + (f", the last: {tray.last_refusal}" if tray.last_refusal else ""))
+    if report.seen and report.why:
+        notes.append(f"{report.agent or 'its agent'}: {report.why}")
     if report.room is not None:
         notes.append(f"its own limits leave room for {report.room} more")
     return tuple(notes)
