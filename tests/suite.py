@@ -47,7 +47,7 @@ WAITING = {
     "kube": ["tests/kube"],
     "grid": ["tests/grid"],
     "placed": ["tests/placed"],
-    "jobs": ["tests/jobs_real"],
+    "jobs-real": ["tests/jobs_real"],
     "calls": ["tests/calls"],
     "whole": ["tests/whole"],
     "bed": ["tests/bed"],
