@@ -194,8 +194,12 @@ def use_provider(known: People, settings: OidcSettings | None) -> None:
     had = known.provider.settings if isinstance(known.provider, OidcProvider) else None
     if had is settings or had == settings:
         return
-    known.provider = None
-    if settings is not None:
-        keys = ProviderKeys(key_source(settings), settings.keys_last)
-        known.provider = OidcProvider(settings, keys, PeopleStore(known.store))
+    # Made first and put there at once: meanwhile others are asked for.
+    provider = None if settings is None else provider_of(settings, known.store)
+    known.provider = provider
     known.forget()
+
+
+def provider_of(settings: OidcSettings, store: Store) -> OidcProvider:
+    keys = ProviderKeys(key_source(settings), settings.keys_last)
+    return OidcProvider(settings, keys, PeopleStore(store))
