@@ -84,6 +84,21 @@ def cut(text: str, place: int, by: Callable[[str], str]) -> str:
 
 EVIL = public_jwk(rsa_key("evil"), "evil")
 EVIL_URL = "/evil"
+# By which of several protections, where each alone would do.
+REASONS = {
+    "alg none, signed": "its `alg` is `none`, not RS256 or ES256",
+    "no alg": "its `alg` is `None`",
+    "HS256 with the public key as secret": "its `alg` is `HS256`",
+    "RS512 by the right key": "its `alg` is `RS512`",
+    "ES256 with the id of an RSA key": "its key is for RS256, and it says `alg` is `ES256`",
+    "RS256 with the id of an EC key": "its key is for ES256, and it says `alg` is `RS256`",
+    "RS256 said, by another key": "InvalidSignatureError",
+    "a key in the header, a known id": "InvalidSignatureError",
+    "a key in the header": "the provider has no key `evil`",
+    "no issuer": 'MissingRequiredClaimError: Token is missing the "iss" claim',
+    "no subject": 'MissingRequiredClaimError: Token is missing the "sub" claim',
+    "expired": "it has ended",
+}
 Forge = Callable[[Provider], str]
 FORGED: dict[str, Forge] = {
     "alg none": lambda lab: spelled(lab, {"alg": "none", "kid": "r1"}, sign=b""),
@@ -153,6 +168,7 @@ FORGED: dict[str, Forge] = {
     "an endless end": lambda lab: lab.token(exp=float("inf")),
     "an end after all time": lambda lab: lab.token(exp=10**30),
     "not yet valid": lambda lab: lab.token(nbf=WALL + 31),
+    "a start that is true": lambda lab: lab.token(nbf=True),
     "issued in the future": lambda lab: lab.token(iat=WALL + 31),
     "issued at text": lambda lab: said(lab, lab.claims(iat="now")),
     "no subject": lambda lab: lab.token(sub=...),
@@ -194,6 +210,7 @@ def test_what_is_forged_old_odd_or_meant_for_others_is_refused_and_only_the_log_
     logged = [record.getMessage() for record in caplog.records if "was refused: " in record.getMessage()]
     assert len(logged) == 1
     assert logged[0].isprintable()
+    assert REASONS.get(name, "a token was refused") in logged[0]
     assert [piece for piece in text.split(".") if len(piece) > 20 and piece in logged[0]] == []
     assert EVIL_URL not in lab.asked
     assert attacked.caller_of(good, WALL) == ANN
@@ -274,6 +291,7 @@ WHO: dict[str, tuple[dict[str, Any], dict[str, Any], Caller | None]] = {
         {"preferred_username": "bob"},
         Caller("bob", Role.USER),
     ),
+    "another name without a subject": ({"name_claim": "login"}, {"login": "bob", "sub": ...}, None),
     "another name that is not there": ({"name_claim": "preferred_username"}, {}, None),
     "an address of mail that was verified": (
         {"name_claim": "email"},

@@ -120,8 +120,6 @@ class PeopleStore:
             had = _found(conn, person.name, locked=True)
             assert had is not None
             if had.left_wall_s is not None and again:
-                # Whatever happened at the same time as their leaving: nothing of theirs is good any more.
-                _cut_off(conn, person.name, wall=person.made_wall_s)
                 mine = update(people).where(people.c.name == person.name)
                 conn.execute(mine.values(role=person.role, by=person.by, left_wall_s=None))
             return had
