@@ -32,11 +32,9 @@ def _looks(doors: Doors, wait_s: float) -> Iterator[None]:
         yield
 
 
-def answer_to(doors: Doors, number: int, *, wait_s: float) -> tuple[PlacedJob, bool]:
+def answer_to(doors: Doors, number: int, cluster: str, *, wait_s: float) -> tuple[PlacedJob, bool]:
     """The job, and whether the scheduler has planned with it, after the longest wait for that."""
-    placed = doors.placed
-    found = placed.get(number)
-    journal = doors.placing(doors.cluster_of(found.job.spec.partition))
+    placed, journal = doors.placed, doors.placing(cluster)
     submitted = placed.newest_event(job=number)
     for _ in _looks(doors, wait_s):
         if journal.seen_event() >= submitted:

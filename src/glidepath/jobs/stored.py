@@ -125,14 +125,16 @@ class StoredDesk(JobDesk):
         if wait_s > 0:
             nudge(doors.home)
         numbers = [one.job for one in done]
-        if self._plans.silent(doors.cluster_of(spec.job.partition)):
-            answered, say = False, SILENT
+        cluster = doors.cluster_of(spec.job.partition)
+        if self._plans.silent(cluster):
+            last, answered, say = doors.placed.get(numbers[-1]), False, SILENT
         else:
-            last, answered = answer_to(doors, numbers[-1], wait_s=wait_s)
+            last, answered = answer_to(doors, numbers[-1], cluster, wait_s=wait_s)
             say = told_start(doors, last)
         new = done[-1].new
         say = say if new else f"{say}; {_had_already(numbers[-1])}"
-        return Submitted(self._items(numbers), new=new, answered=answered, say=say)
+        items = (*self._items(numbers[:-1]), found_item(last, doors.now()))
+        return Submitted(items, new=new, answered=answered, say=say)
 
     def _items(self, numbers: Sequence[int]) -> tuple[Item, ...]:
         now = self._doors.now()

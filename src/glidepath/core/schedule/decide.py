@@ -201,13 +201,13 @@ def _left(laid: Laid, view: View) -> Iterator[Decision[JobAction]]:
     bounds = (len(QUEUES), len(table.line_of), table.shape_count, len(LEFT))
     # One number for each combination: counting them is quicker by far than comparing rows.
     numbers = np.bincount(np.ravel_multi_index(parts, bounds))
-    keys = table.shape_keys
+    ranks = table.shape_ranks()
     names = {at: name for name, at in table.line_of.items()}
     there = np.nonzero(numbers)[0]
     columns = [column.tolist() for column in (*np.unravel_index(there, bounds), numbers[there])]
     found = zip(*columns, strict=True)
     # By what is asked for, as shapes are numbered in the order in which a table came to know them.
-    for queue, line, of, code, number in sorted(found, key=lambda one: (*one[:2], keys[one[2]], one[3])):
+    for queue, line, of, code, number in sorted(found, key=lambda one: (*one[:2], ranks[one[2]], one[3])):
         told = table.told.get((queue, line, of, code))
         if told is None or told[0] != number:
             about = f"queue:{QUEUES[queue]}/{names[line]} {table.shape_words[of]}"

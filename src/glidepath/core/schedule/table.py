@@ -82,6 +82,7 @@ class Table:
         self.shape_of: dict[ShapeKey, int] = {}
         # The same to sort by: plain values are compared sooner.
         self.shape_keys: list[tuple[object, ...]] = []
+        self._shape_ranks: list[int] = []
         self.shape_words: list[str] = []  # what is asked for
         self.kind_of: dict[tuple[Any, ...], int] = {}
         self.capacity = self._capacity()
@@ -259,6 +260,15 @@ class Table:
         self.shape_words.append(f"{shown_resources(lead.ask.size)}{nodes}")
         self.shape_count += 1
         return at
+
+    def shape_ranks(self) -> list[int]:
+        """For each shape its place among all, by what is asked for."""
+        if len(self._shape_ranks) != self.shape_count:
+            keys = self.shape_keys
+            self._shape_ranks = [0] * self.shape_count
+            for rank, at in enumerate(sorted(range(self.shape_count), key=keys.__getitem__)):
+                self._shape_ranks[at] = rank
+        return self._shape_ranks
 
     def _circle_key(self, project: ProjectName) -> ProjectName:
         """Projects that are in no circle are alike; shapes are shared by all of them."""
