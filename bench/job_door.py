@@ -112,7 +112,7 @@ class Paper:
             self._sets[key] = replace(self._sets[key], limit_s=limit_s)
             return Done()
 
-    def warn(self, key: SetKey) -> Outcome:
+    def give_notice(self, key: SetKey) -> Outcome:
         return Done()
 
     def stop(self, key: SetKey) -> Outcome:

@@ -166,7 +166,7 @@ class Cluster(Protocol):
 
     What a rank writes goes below the home as `glidepath.ranklog` says, live, and all of it is there before
     the rank is listed as over. A limit is kept by the cluster itself: it ends a set also while nobody of us
-    is there to see it. The warning is given before that, and commands begin only when every rank is in place.
+    is there to see it. Notice is given before that, and commands begin only when every rank is in place.
     """
 
     name: ClusterName
@@ -190,12 +190,14 @@ class Cluster(Protocol):
         ...
 
     def extend(self, key: SetKey, limit_s: int | None) -> Outcome:
-        """Another limit, counted from the same beginning, longer or shorter; it warns anew. A set that is
-        over is `Refused`."""
+        """Another limit, counted from the same beginning, longer or shorter; notice is given anew.
+
+        A set that is over is `Refused`.
+        """
         ...
 
-    def warn(self, key: SetKey) -> Outcome:
-        """Give the warning now. Warning what is over or gone is done."""
+    def give_notice(self, key: SetKey) -> Outcome:
+        """Give notice now. For what is over or gone that is done."""
         ...
 
     def stop(self, key: SetKey) -> Outcome:

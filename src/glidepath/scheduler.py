@@ -168,9 +168,9 @@ class Scheduler:
                     yield "stop", key, partial(cluster.stop, key)
                 case Stretch(limit_s=limit_s):
                     yield "extend", action.key, partial(cluster.extend, action.key, limit_s)
-                case Tell() if action.job in records and records[action.job].terms.warn_s:
+                case Tell() if action.job in records and records[action.job].terms.notice_s:
                     # A signal that a command did not ask for would end it.
-                    yield "warn", action.key, partial(cluster.warn, action.key)
+                    yield "notice", action.key, partial(cluster.give_notice, action.key)
                 case Launch() if action in self.held and action.job in records:
                     ranks = rank_set(records[action.job], action)
                     yield "start", action.key, partial(cluster.start, ranks)
@@ -206,7 +206,7 @@ class Scheduler:
             noted=_noted(picture, actions),
             held=held_after(memory, frozenset(refused), now),
             ended=tuple(_ended(picture, actions)),
-            warned=_warned(picture, actions),
+            noticed=_noticed(picture, actions),
             seen=picture.seen,
             calm=picture.calm,
         )
@@ -219,8 +219,8 @@ def _answer(call: Callable[[], Outcome]) -> Outcome:
         return Unsure(f"{error}" or type(error).__name__)
 
 
-def _warned(picture: Picture, actions: tuple[PlaceAction, ...]) -> frozenset[tuple[int, Instant]]:
-    kept = {one for one in picture.memory.warned if one[0] in picture.snapshot.roll.records}
+def _noticed(picture: Picture, actions: tuple[PlaceAction, ...]) -> frozenset[tuple[int, Instant]]:
+    kept = {one for one in picture.memory.noticed if one[0] in picture.snapshot.roll.records}
     return frozenset(kept | {(action.job, action.at) for action in actions if isinstance(action, Tell)})
 
 

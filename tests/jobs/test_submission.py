@@ -43,7 +43,7 @@ WHOLE: dict[str, Any] = {
     "same_node": True,
     "on_loss": "go-on",
     "stoppable": True,
-    "warn": "5m",
+    "notice": "5m",
 }
 
 
@@ -239,7 +239,7 @@ NO_TABLE = "each is a table of `path`, `content` and perhaps `mode`"
         ({"beside": 0}, [("beside", "`beside` names a job by its number")]),
         ({"beside": 2**63}, [("beside", "a number that long is not taken")]),
         ({"same_node": True}, [("", "`same_node` needs a job to be beside")]),
-        ({"warn": "8d"}, [("warn", "the warning is 691200; it must be from 0 to 604800")]),
+        ({"notice": "8d"}, [("notice", "the time of the notice is 691200; it must be from 0 to 604800")]),
         ({"partition": "x" * 100}, [("partition", "the partition has 100 characters; at most 63 are kept")]),
     ],
 )
@@ -293,7 +293,12 @@ def test_the_schema_describes_every_key_with_its_bounds_and_defaults_as_one_writ
     for table in (schema, *schema["$defs"].values()):
         assert all(one["description"].endswith(".") for one in table["properties"].values())
     defaults = {key: one["default"] for key, one in schema["properties"].items() if key != "command"}
-    assert (defaults["cpus"], defaults["mem"], defaults["warn"], defaults["env"]) == ("1", "512MiB", "0s", {})
+    assert (defaults["cpus"], defaults["mem"], defaults["notice"], defaults["env"]) == (
+        "1",
+        "512MiB",
+        "0s",
+        {},
+    )
     assert read_submission({**LEAST, **defaults}) == read_submission(LEAST)
     assert schema["properties"]["ranks"] == {
         "default": 1,

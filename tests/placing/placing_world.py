@@ -70,7 +70,7 @@ class Task:
     began_at: int | None = None
     limit_s: int | None = None
     ends: dict[int, tuple[int, Cause, int | None]] = field(default_factory=dict)  # rank: when, why, code
-    warned: int = 0
+    noticed: int = 0
 
 
 class MemoryCluster:
@@ -146,9 +146,9 @@ class MemoryCluster:
         self.tasks[key].limit_s = limit_s
         return Done()
 
-    def warn(self, key: SetKey) -> Outcome:
+    def give_notice(self, key: SetKey) -> Outcome:
         if key in self.tasks:
-            self.tasks[key].warned += 1
+            self.tasks[key].noticed += 1
         return Done()
 
     def stop(self, key: SetKey) -> Outcome:
@@ -219,7 +219,7 @@ def a_spec(**own: Any) -> PlacedSpec:
     mine = {
         key: own.pop(key)
         for key in list(own)
-        if key in ("owner", "name", "run_s_max", "retries_max", "request")
+        if key in ("owner", "name", "run_s_max", "retries_max", "request", "partition")
     }
     request = Resources(own.pop("cpus", 1) * 1000, own.pop("memory", 512))
     spec = JobSpec(**{**job, "request": request, **mine})

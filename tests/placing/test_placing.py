@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from placing_world import Killed, Mortal, PlacingWorld, a_spec
+from placing_world import T0, Killed, Mortal, PlacingWorld, a_spec
 
 from glidepath.core.cycle import Failed, Refused, Unsure
 from glidepath.core.place import record
-from glidepath.core.place.rank import Cause, SetKey
+from glidepath.core.place.rank import Cause, ClusterName, SetKey
 from glidepath.core.place.record import NEXT, Phase
-from glidepath.core.place.turn import Word
+from glidepath.core.place.turn import Rules, Word
+from glidepath.core.quantity import Instant
 from glidepath.core.schedule import compiled
-from glidepath.core.schedule.cluster import Queue
+from glidepath.core.schedule.cluster import Partition, PartitionName, Queue, Window
 from glidepath.core.schedule.job import OnLoss
 from glidepath.store.keys import KeyTaken
 
@@ -253,6 +254,44 @@ def test_a_limit_is_extended_where_nobody_was_promised_the_room(world: PlacingWo
     assert "extended" in world.said(job)
     world.until_over(job, after_s=60)
     assert world.stands(job) == "done"
+
+
+@pytest.mark.parametrize(
+    ("notice_s", "given", "on_loss", "then"),
+    [(0, 0, OnLoss.END, "failed"), (60, 1, OnLoss.REQUEUE, "queued")],
+)
+def test_a_job_without_a_limit_runs_until_a_window_and_is_given_notice(
+    tmp_path: Path, notice_s: int, given: int, on_loss: OnLoss, then: str
+) -> None:
+    opens = Instant(T0 + 10_000)
+    window = Window("a new disk", opens, Instant(opens + 600))
+    part = Partition(PartitionName("endless"), (), endless=True)
+    world = PlacingWorld(tmp_path, rules=Rules(ClusterName("lab"), (part,), windows=(window,)))
+    job = world.submit(partition="endless", run_s_max=None, notice_s=notice_s, on_loss=on_loss)
+    world.cluster.runs_s[job] = 100_000
+    world.turns(3)
+    assert world.stands(job) == "running"
+    task = world.cluster.tasks[SetKey(f"{job}.1")]
+    assert task.limit_s is None
+    world.turns(60, after_s=100)
+    assert "notice" not in world.said(job), "not before its time"
+    world.turns(6, after_s=100)
+    assert world.said(job).count("notice") == 1
+    assert task.noticed == given, "no signal comes that it did not ask for"
+    world.turns(33, after_s=100)
+    assert world.time.at < opens
+    assert world.stands(job) == "running"
+    world.turns(3, after_s=100)
+    assert world.stands(job) == then
+    assert "a new disk" in world.job(job).job.reason
+    world.close()
+
+
+def test_a_job_without_a_limit_is_refused_where_there_must_be_one(world: PlacingWorld) -> None:
+    job = world.submit(run_s_max=None)
+    world.turn()
+    assert world.stands(job) == "failed"
+    assert "limit" in world.job(job).job.reason
 
 
 def test_a_limit_is_not_extended_over_a_promise_and_an_operator_may(world: PlacingWorld) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import signal
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from glidepath.cluster.kubernetes.checked import trouble
 from glidepath.cluster.kubernetes.pod import anchor_of, pod_of, secret_of
 from glidepath.core.place.rank import File, RankSet, Seat, SetKey, Volume
 from glidepath.core.quantity import NodeName, Resources
+from glidepath.store.placed_spec import SIGNALS
 from kube.pod_builders import leaves
 from ranks.rank_builders import UID, ranks, settings, work
 
@@ -64,8 +66,8 @@ def hostile_sets(draw: st.DrawFn) -> RankSet:
         "counted": lambda: ((draw(st.one_of(WORDS, st.just("mig"))), draw(SMALL)),),
         "runtime": lambda: draw(WORDS),
         "limit_s": lambda: draw(SMALL),
-        "warn_s": lambda: draw(SMALL),
-        "warn_signal": lambda: draw(WORDS),
+        "notice_s": lambda: draw(SMALL),
+        "notice_signal": lambda: draw(WORDS),
         "grace_s": lambda: draw(SMALL),
         "gather_s_max": lambda: draw(SMALL),
         "work.command": lambda: tuple(draw(st.lists(WORDS, max_size=3))),
@@ -163,7 +165,7 @@ def without_documented(made: dict[str, Any]) -> dict[str, Any]:
         ({"size": Resources(100, 1)}, "at least 8 MiB"),
         ({"limit_s": -1}, "the time limit is -1 s"),
         ({"grace_s": 10**12}, "no time that can be kept"),
-        ({"warn_signal": "SIGKILL"}, "no signal to warn with"),
+        ({"notice_signal": "SIGKILL"}, "no signal for a notice"),
         ({"gpu_milli": 1001}, "from 1 to 1000"),
         ({"counted": (("tpu", 1),)}, "counts no `tpu`"),
         ({"counted": (("mig", -1),)}, "no amount"),
@@ -222,3 +224,9 @@ def test_images_may_be_bound_to_beginnings() -> None:
     bound = settings(images=["images.example.org/"])
     assert trouble(ranks(), bound) == ""
     assert "begin with `images.example.org/`" in trouble(ranks(image="docker.io/x"), bound)
+
+
+def test_every_signal_that_is_taken_is_one_on_both_doors() -> None:
+    for name in SIGNALS:
+        assert trouble(ranks(notice_signal=name), SETTINGS) == "", name
+        assert hasattr(signal, name), "the door of this machine asks for no more"

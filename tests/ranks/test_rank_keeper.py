@@ -73,7 +73,7 @@ class Keepers:
         checks: tuple[str, ...] = (),
         env: dict[str, str] | None = None,
         workdir: str = "",
-        warn_s: int = 0,
+        notice_s: int = 0,
         grace_s: int = 2,
         gather_s: int = 30,
     ) -> Ran:
@@ -85,7 +85,7 @@ class Keepers:
             (home / "told" / name).write_text(word)
         count = checks.count("file") + checks.count("volume")
         words = [str(home / "told"), str(home / "files"), str(home / "words"), str(grace_s), str(gather_s)]
-        words += [workdir or str(home / "work"), str(warn_s), "USR1", str(count), *checks, *command]
+        words += [workdir or str(home / "work"), str(notice_s), "USR1", str(count), *checks, *command]
         with (home / "out").open("w") as out:
             process = subprocess.Popen(
                 [*ALONE, *self.shell, "-c", SCRIPT, "glidepath", *words],
@@ -144,20 +144,20 @@ def test_a_command_that_is_not_there_begins_nothing(run: Keepers, command: str) 
     assert words == Words(Left.NO_COMMAND)
 
 
-def test_a_limit_holds_and_is_warned_of_before(run: Keepers) -> None:
+def test_a_limit_holds_and_notice_is_given_before(run: Keepers) -> None:
     ran = run(
-        "sh", "-c", "trap 'echo warned' USR1; while :; do sleep 0.1; done", told={"limit": "4"}, warn_s=3
+        "sh", "-c", "trap 'echo noticed' USR1; while :; do sleep 0.1; done", told={"limit": "4"}, notice_s=3
     )
     code, words = ran.ended()
     assert (code, words and words.left) == (124, Left.LIMIT)
-    assert ran.said() == "warned\n"
+    assert ran.said() == "noticed\n"
 
 
-def test_a_limit_can_become_longer_and_shorter_and_warns_anew(run: Keepers) -> None:
+def test_a_limit_can_become_longer_and_shorter_and_notice_is_given_anew(run: Keepers) -> None:
     ran = run(
-        "sh", "-c", "trap 'echo warned' USR1; while :; do sleep 0.1; done", told={"limit": "5"}, warn_s=4
+        "sh", "-c", "trap 'echo noticed' USR1; while :; do sleep 0.1; done", told={"limit": "5"}, notice_s=4
     )
-    ran.until(lambda: ran.said() == "warned\n")
+    ran.until(lambda: ran.said() == "noticed\n")
     ran.tell("limit", "500")
     time.sleep(6)  # Beyond what it was: it is the old limit that must not hold.
     assert ran.process.poll() is None
@@ -204,12 +204,12 @@ def test_it_waits_for_the_others_and_gives_up_alone(run: Keepers) -> None:
     assert stopped.ended() == (143, Words(Left.STOPPED))
 
 
-def test_a_warning_can_be_given_at_once(run: Keepers) -> None:
-    ran = run("sh", "-c", "trap 'echo warned; exit 0' USR1; echo up; while :; do sleep 0.1; done")
+def test_notice_can_be_given_at_once(run: Keepers) -> None:
+    ran = run("sh", "-c", "trap 'echo noticed; exit 0' USR1; echo up; while :; do sleep 0.1; done")
     ran.until(lambda: "up" in ran.said())
-    ran.tell("warned", "1")
+    ran.tell("notice", "1")
     assert ran.ended()[0] == 0
-    assert ran.said() == "up\nwarned\n"
+    assert ran.said() == "up\nnoticed\n"
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_a_pod_is_what_was_asked_for_and_nothing_else() -> None:
 
 
 def test_a_container_is_a_keeper_with_its_command() -> None:
-    made = pod(ranks(limit_s=3600, warn_s=60, env=(("A", "$(HOME)"),)))
+    made = pod(ranks(limit_s=3600, notice_s=60, env=(("A", "$(HOME)"),)))
     only = container(made)
     assert only["command"] == ["/bin/sh", "-c", keeper.SCRIPT.replace("$", "$$")]
     told = [

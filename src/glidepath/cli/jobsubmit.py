@@ -106,7 +106,7 @@ WISH: Options = {
         choices=("end", "requeue", "go-on"),
     ),
     "stoppable": _flag("--stoppable", "placed: may be ended for others, and waits again"),
-    "warn": _value("--warn", SPAN, "SPAN", "placed: SIGUSR1 so long before its limit (default: none)"),
+    "notice": _value("--notice", SPAN, "SPAN", "placed: SIGUSR1 so long before its limit (default: none)"),
 }
 
 

@@ -218,9 +218,9 @@ class Keeper:
         self.variables, self.hosts = told["variables"], told["hosts"]
         self.ranks = [Rank(at, told, folder) for at in range(len(self.spec["seats"]))]
         self.began_s: float | None = None
-        self.warned_for: float | None = None  # the end that was warned of
+        self.noticed_for: float | None = None  # the end that notice was given of
         self.kill_s: float | None = None
-        self.warn_mark = 0
+        self.notice_mark = 0
         self.memory_at = 0.0
 
     def state(self) -> None:
@@ -316,17 +316,17 @@ class Keeper:
         until = self._until()
         if until is not None and now >= until:
             self._end_all("limit")
-        warn_s = self.spec["warn_s"]
-        if until is not None and warn_s and now >= until - warn_s and self.warned_for != until:
-            self.warned_for = until
-            self._warn()
+        notice_s = self.spec["notice_s"]
+        if until is not None and notice_s and now >= until - notice_s and self.noticed_for != until:
+            self.noticed_for = until
+            self._give_notice()
         try:
-            mark = (self.folder / "warn").stat().st_mtime_ns
+            mark = (self.folder / "notice").stat().st_mtime_ns
         except FileNotFoundError:
             mark = 0
-        if mark != self.warn_mark:
-            self.warn_mark = mark
-            self._warn()
+        if mark != self.notice_mark:
+            self.notice_mark = mark
+            self._give_notice()
         if now >= self.memory_at:
             self.memory_at = now + MEMORY_LOOK_S
             self._look_at_memory()
@@ -339,10 +339,10 @@ class Keeper:
             return None
         return float(self.began_s + limit_s)
 
-    def _warn(self) -> None:
+    def _give_notice(self) -> None:
         for rank in self.ranks:
             if rank.status is None and rank.pid:
-                os.kill(rank.pid, getattr(signal, self.spec["warn_signal"]))
+                os.kill(rank.pid, getattr(signal, self.spec["notice_signal"]))
 
     def _end_all(self, cause: str, why: str = "") -> None:
         if self.kill_s is not None:

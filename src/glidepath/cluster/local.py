@@ -218,8 +218,8 @@ class LocalCluster:
             return "this machine has no volumes; name a folder of it with the working directory"
         if ranks.runtime:
             return "this machine has no runtime classes"
-        if not hasattr(signal, ranks.warn_signal):
-            return "the warning is not a signal of this machine"
+        if not hasattr(signal, ranks.notice_signal):
+            return "the signal of the notice is none of this machine"
         if not work.command or any("\0" in word for word in work.command):
             return "the command is not one that can be run"
         return ""
@@ -251,8 +251,8 @@ class LocalCluster:
         _write(self._folder / key / "limit.json", {"limit_s": limit_s})
         return Done()
 
-    def warn(self, key: SetKey) -> Outcome:
-        return self._mark_with(key, "warn")
+    def give_notice(self, key: SetKey) -> Outcome:
+        return self._mark_with(key, "notice")
 
     def stop(self, key: SetKey) -> Outcome:
         return self._mark_with(key, "stop")

@@ -245,13 +245,13 @@ class ClusterConformance:
         cluster.stop(SetKey("1.1"))
         assert self.ended(cluster, "1.1").over
 
-    def test_a_limit_ends_a_set_and_warns_before(self, cluster: Cluster, home: Path) -> None:
-        script = f"{QUIET} trap 'echo warned' USR1; echo ready; while :; do sleep 0.2; done"
-        ranks = replace(self.ranks(cluster, script), limit_s=8, warn_s=5, grace_s=1)
+    def test_a_limit_ends_a_set_and_notice_is_given_before(self, cluster: Cluster, home: Path) -> None:
+        script = f"{QUIET} trap 'echo noticed' USR1; echo ready; while :; do sleep 0.2; done"
+        ranks = replace(self.ranks(cluster, script), limit_s=8, notice_s=5, grace_s=1)
         self.started(cluster, ranks)
         (rank,) = self.ended(cluster, "1.1").ranks
         assert rank.cause is Cause.LIMIT
-        assert self.wrote(home, "1.1").split() == ["ready", "warned"]
+        assert self.wrote(home, "1.1").split() == ["ready", "noticed"]
 
     def test_a_limit_can_be_made_longer_and_shorter(self, cluster: Cluster) -> None:
         ranks = replace(self.ranks(cluster, "sleep 600"), limit_s=6, grace_s=1)
@@ -266,12 +266,12 @@ class ClusterConformance:
         assert isinstance(self.timed(cluster, lambda: cluster.extend(SetKey("1.1"), 9)), Done)
         assert self.ended(cluster, "1.1").ranks[0].cause is Cause.LIMIT
 
-    def test_a_warning_can_be_given_at_once(self, cluster: Cluster, home: Path) -> None:
-        script = f"{QUIET} trap 'echo warned' USR1; echo ready; while :; do sleep 0.2; done"
+    def test_notice_can_be_given_at_once(self, cluster: Cluster, home: Path) -> None:
+        script = f"{QUIET} trap 'echo noticed' USR1; echo ready; while :; do sleep 0.2; done"
         self.started(cluster, self.ranks(cluster, script))
         self.until("it is ready", lambda: self.has_written(home, "1.1", "ready"))
-        assert isinstance(self.timed(cluster, lambda: cluster.warn(SetKey("1.1"))), Done)
-        self.until("it was warned", lambda: self.has_written(home, "1.1", "warned"))
+        assert isinstance(self.timed(cluster, lambda: cluster.give_notice(SetKey("1.1"))), Done)
+        self.until("notice was given", lambda: self.has_written(home, "1.1", "noticed"))
 
     def has_written(self, home: Path, key: str, word: str) -> bool:
         try:
@@ -302,7 +302,7 @@ class ClusterConformance:
             except LookupError:
                 pass  # Nothing began, so that nothing was kept.
 
-    @pytest.mark.parametrize("act", ["stop", "clear", "warn"])
+    @pytest.mark.parametrize("act", ["stop", "clear", "give_notice"])
     def test_what_is_gone_is_done(self, cluster: Cluster, act: str) -> None:
         assert isinstance(self.timed(cluster, lambda: getattr(cluster, act)(SetKey("9.9"))), Done)
 
@@ -338,7 +338,7 @@ class ClusterConformance:
         refused = self.timed(cluster, lambda: cluster.start(ranks))
         assert isinstance(refused, Refused)
         assert refused.why.isprintable()
-        acts: tuple[Callable[[SetKey], Outcome], ...] = (cluster.stop, cluster.clear, cluster.warn)
+        acts: tuple[Callable[[SetKey], Outcome], ...] = (cluster.stop, cluster.clear, cluster.give_notice)
         for act in acts:
             self.timed(cluster, lambda act=act: act(SetKey(key)))  # type: ignore[misc]
         assert self.listed(cluster) == {}

@@ -107,7 +107,7 @@ def placed_spec(
             same_node=wish.same_node,
             on_loss=OnLoss(wish.on_loss.replace("-", " ")),
             stoppable=wish.stoppable,
-            warn_s=wish.warn,
+            notice_s=wish.notice,
         )
     )
 

@@ -149,7 +149,7 @@ class Submission(Table):
     stoppable: values.Flag = Field(
         default=False, description="Placed: may be ended for others, and waits again."
     )
-    warn: values.Warn = Field(
+    notice: values.Notice = Field(
         default=0, description="Placed: SIGUSR1 so long before its limit, such as `5m`. By default none."
     )
 

@@ -39,7 +39,7 @@ BOUNDS = {
     "nodes": ("number of ranks", 1, NODES_MAX),
     "gpu_milli": ("share of a GPU", 0, DEVICE_MILLI - 1),
     "shm_mib": ("size of /dev/shm", 0, SHM_MIB_MAX),
-    "warn_s": ("warning", 0, SPAN_S_MAX),
+    "notice_s": ("time of the notice", 0, SPAN_S_MAX),
     "grace_s": ("grace", 0, 3600),
 }
 
@@ -71,8 +71,8 @@ class PlacedSpec:
     same_node: bool = False
     on_loss: OnLoss = OnLoss.REQUEUE
     stoppable: bool = False
-    warn_s: int = 0
-    warn_signal: str = "SIGUSR1"
+    notice_s: int = 0
+    notice_signal: str = "SIGUSR1"
     grace_s: int = 30
 
     def __post_init__(self) -> None:
@@ -90,8 +90,8 @@ class PlacedSpec:
             checked_path("working directory", self.workdir, absolute=True)
         checked_files(self.files)
         checked_volumes(self.volumes)
-        if self.warn_signal not in SIGNALS:
-            raise ValueError(f"the warning must be one of {', '.join(SIGNALS)}")
+        if self.notice_signal not in SIGNALS:
+            raise ValueError(f"the signal of the notice must be one of {', '.join(SIGNALS)}")
 
     @property
     def work(self) -> Work:
@@ -109,7 +109,7 @@ class PlacedSpec:
 
     @property
     def terms(self) -> Terms:
-        return Terms(self.warn_s, self.warn_signal, self.grace_s)
+        return Terms(self.notice_s, self.notice_signal, self.grace_s)
 
     def asked(self, number: int, came_at: Instant, limit_s: int | None) -> Job:
         """The job as the scheduler knows it, with the limit that it has by now."""

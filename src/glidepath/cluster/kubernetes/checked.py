@@ -29,7 +29,7 @@ PATH_LETTERS_MAX = 1000
 SECONDS_MAX = 10 * 366 * 86400
 MEMORY_MIB_MIN = 8  # A container needs some memory to be started at all.
 SIGNALS = frozenset(
-    {"", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGINT", "SIGHUP", "SIGALRM", "SIGCONT", "SIGWINCH"}
+    {"", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGCONT", "SIGWINCH"}
 )
 OURS = "/etc/glidepath"
 TAKEN = frozenset({"/", "/dev", "/dev/shm", "/proc", "/sys", "/etc", "/dev/termination-log"})
@@ -64,14 +64,14 @@ def _troubles(ranks: RankSet, settings: KubernetesClusterSettings) -> Iterator[s
     if ranks.size.memory_mib < MEMORY_MIB_MIN or not ranks.size.cpu_milli:
         yield f"a rank needs some CPU and at least {MEMORY_MIB_MIN} MiB of memory"
     for what, amount in (
-        *(("the time limit", ranks.limit_s), ("the time of the warning", ranks.warn_s)),
+        *(("the time limit", ranks.limit_s), ("the time of the notice", ranks.notice_s)),
         *(("the grace", ranks.grace_s), ("the time to gather", ranks.gather_s_max)),
     ):
         if amount is not None and not 0 <= amount <= SECONDS_MAX:
             yield f"{what} is {amount} s, which is no time that can be kept"
-    if ranks.warn_signal not in SIGNALS:
+    if ranks.notice_signal not in SIGNALS:
         known = ", ".join(sorted(SIGNALS - {""}))
-        yield f"`{ranks.warn_signal}` is no signal to warn with; there are {known}"
+        yield f"`{ranks.notice_signal}` is no signal for a notice; there are {known}"
     yield from _devices(ranks, settings)
     yield from _work(ranks.work, settings)
     yield from _mounts(ranks, settings)

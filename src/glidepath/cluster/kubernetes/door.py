@@ -21,8 +21,8 @@ from glidepath.cluster.kubernetes.pod import (
     CLUSTER,
     INTENT,
     LIMIT,
+    NOTICE,
     VERDICT,
-    WARNED,
     WHOLE,
     anchor_of,
     digest,
@@ -241,12 +241,12 @@ class KubernetesCluster:
 
         return self._tried(key, told)
 
-    def warn(self, key: SetKey) -> Outcome:
+    def give_notice(self, key: SetKey) -> Outcome:
         def told(opened: _Opened) -> Outcome:
             found, _ = self._found(opened, key)
             if found is not None:
                 # Another word each time: it is the change that the keeper acts upon.
-                self._tell(opened, found, WARNED, f"{self._wall():.2f}")
+                self._tell(opened, found, NOTICE, f"{self._wall():.2f}")
             return Done()
 
         return self._tried(key, told) if KEY.fullmatch(key) else Done("it is gone")

@@ -62,7 +62,7 @@ def words_of(text: str) -> Words | None:
 SCRIPT = r"""set -u
 GLIDEPATH_k_told=$1 GLIDEPATH_k_files=$2 GLIDEPATH_k_words=$3
 GLIDEPATH_k_grace=$4 GLIDEPATH_k_gather=$5 GLIDEPATH_k_folder=$6
-GLIDEPATH_k_warn=$7 GLIDEPATH_k_signal=$8 GLIDEPATH_k_checks=$9
+GLIDEPATH_k_notice=$7 GLIDEPATH_k_signal=$8 GLIDEPATH_k_checks=$9
 shift 9
 GLIDEPATH_k_path=$PATH
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -126,7 +126,7 @@ while :; do
   sleep 0.2 || sleep 1
 done
 
-GLIDEPATH_k_read warned
+GLIDEPATH_k_read notice
 GLIDEPATH_k_heard=$GLIDEPATH_k_line
 GLIDEPATH_k_clock
 GLIDEPATH_k_began=$GLIDEPATH_k_now GLIDEPATH_k_due= GLIDEPATH_k_left=exited GLIDEPATH_k_last=
@@ -146,7 +146,7 @@ while :; do
     fi
     continue
   fi
-  GLIDEPATH_k_read warned
+  GLIDEPATH_k_read notice
   if [ "$GLIDEPATH_k_line" != "$GLIDEPATH_k_heard" ]; then
     GLIDEPATH_k_heard=$GLIDEPATH_k_line
     GLIDEPATH_k_tell
@@ -156,7 +156,7 @@ while :; do
     GLIDEPATH_k_rest=$((GLIDEPATH_k_began + GLIDEPATH_k_line - GLIDEPATH_k_now))
     if [ "$GLIDEPATH_k_rest" -le 0 ]; then
       GLIDEPATH_k_left=limit
-    elif [ "$GLIDEPATH_k_last" != "$GLIDEPATH_k_line" ] && [ "$GLIDEPATH_k_rest" -le "$GLIDEPATH_k_warn" ]
+    elif [ "$GLIDEPATH_k_last" != "$GLIDEPATH_k_line" ] && [ "$GLIDEPATH_k_rest" -le "$GLIDEPATH_k_notice" ]
     then
       GLIDEPATH_k_last=$GLIDEPATH_k_line
       GLIDEPATH_k_tell

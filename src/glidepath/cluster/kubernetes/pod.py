@@ -30,7 +30,7 @@ Object = dict[str, Any]
 CLUSTER, SET, RANK, EXCLUSIVE = f"{PREFIX}cluster", f"{PREFIX}set", f"{PREFIX}rank", f"{PREFIX}exclusive"
 INTENT, OWNER, PROJECT, NAME = f"{PREFIX}intent", f"{PREFIX}owner", f"{PREFIX}project", f"{PREFIX}job-name"
 # What may change while a set lives. The first five are files in its pods.
-GO, STOP, LIMIT, WARNED, HOSTS = (f"{PREFIX}{word}" for word in ("go", "stop", "limit", "warned", "hosts"))
+GO, STOP, LIMIT, NOTICE, HOSTS = (f"{PREFIX}{word}" for word in ("go", "stop", "limit", "notice", "hosts"))
 WHOLE, VERDICT = f"{PREFIX}whole", f"{PREFIX}verdict"
 CONTAINER = "job"
 WORK = "/work"
@@ -242,8 +242,8 @@ def _keeper_words(ranks: RankSet) -> tuple[str, ...]:
         str(ranks.grace_s),
         str(ranks.gather_s_max),
         work.workdir or WORK,
-        str(ranks.warn_s),
-        ranks.warn_signal.removeprefix("SIG"),
+        str(ranks.notice_s),
+        ranks.notice_signal.removeprefix("SIG"),
         str(len(work.volumes) + len(work.files)),
         *checks,
     )
@@ -362,7 +362,7 @@ def _volumes(ranks: RankSet, settings: KubernetesClusterSettings) -> tuple[list[
 
     rows = [
         {"path": file, "fieldRef": {"fieldPath": f"metadata.annotations['{key}']"}}
-        for file, key in (("go", GO), ("stop", STOP), ("limit", LIMIT), ("warned", WARNED), ("hosts", HOSTS))
+        for file, key in (("go", GO), ("stop", STOP), ("limit", LIMIT), ("notice", NOTICE), ("hosts", HOSTS))
     ]
     add("told", keeper.TOLD, {"downwardAPI": {"items": rows}}, readOnly=True)
     mounted = {posixpath.normpath(each.path) for each in ranks.work.volumes}

@@ -92,7 +92,7 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Tell(_Attempt):
-    """A job without a limit is warned: it will be ended then."""
+    """A job without a limit is given notice: it will be ended then."""
 
     at: Instant
     why: str

@@ -88,8 +88,8 @@ class RankSet:
     runtime: str = ""
     exclusive: bool = False
     limit_s: int | None = None  # counted from when its commands began
-    warn_s: int = 0  # so long before the limit the warning is given; 0 for none
-    warn_signal: str = "SIGUSR1"
+    notice_s: int = 0  # so long before the limit notice is given; 0 for none
+    notice_signal: str = "SIGUSR1"
     grace_s: int = 30  # between being told to end and being killed
     gather_s_max: int = 300  # every rank is in place within this, or none of them begins
     log_bytes_max: int = 1 << 30  # of each output of each rank; what is more is not kept

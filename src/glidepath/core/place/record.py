@@ -57,8 +57,8 @@ class Wish:
 class Terms:
     """How a job is started and ended beside what it runs; from its owner and its partition."""
 
-    warn_s: int = 0
-    warn_signal: str = "SIGUSR1"
+    notice_s: int = 0
+    notice_signal: str = "SIGUSR1"
     grace_s: int = 30
     gather_s_max: int = 300
     log_bytes_max: int = 1 << 30

@@ -100,7 +100,7 @@ class PlaceMemory:
     noted: Mapping[SetKey, tuple[RankSeen, ...]] = field(default_factory=dict)  # as they were last kept
     held: Mapping[int, tuple[Instant, int]] = field(default_factory=dict)  # job: not before, the next wait
     ended: tuple[Ended, ...] = ()  # in the last turn, to learn from
-    warned: frozenset[tuple[int, Instant]] = frozenset()
+    noticed: frozenset[tuple[int, Instant]] = frozenset()
     seen: Surroundings | None = None
     calm: Calm = field(default_factory=dict)
 
@@ -313,7 +313,7 @@ def _act_on_running(
         case Shrink(places=left):
             return _lessened(record, left, str(reason))
         case Notify(at=at):
-            if (record.id, at) in picture.memory.warned:
+            if (record.id, at) in picture.memory.noticed:
                 return None
             return Tell(record.id, record.attempt, at, str(reason))
         case _:
