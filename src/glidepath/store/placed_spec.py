@@ -233,7 +233,9 @@ def checked_path(what: str, path: str, *, absolute: bool = False) -> str:
     return path
 
 
-# Text for the store, and back.
+# Text for the store, and back. Jobs wait for longer than a name lasts.
+
+_EARLIER_NAMES = (("warn_s", "notice_s"), ("warn_signal", "notice_signal"))
 
 _text = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
@@ -248,6 +250,9 @@ def spec_text(spec: PlacedSpec) -> str:
 
 def spec_of(job: JobSpec, queue: Queue, text: str) -> PlacedSpec:
     own: dict[str, Any] = json.loads(text)
+    for old, new in _EARLIER_NAMES:
+        if old in own:
+            own[new] = own.pop(old)
     for key in ("gpu_kinds", "ports"):
         if key in own:
             own[key] = tuple(own[key])
