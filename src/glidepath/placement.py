@@ -73,6 +73,8 @@ class PlaceRecorder:
             for did in outcomes
             if did.verb == "start" and isinstance(did.outcome, Failed | Refused)
         }
+        # Whoever is asked once more, and fails, may have done it when it was asked first.
+        failed = {one: why for one, why in failed.items() if isinstance(why, Refused) or not one.again}
         self.journal.acted(self.moment(), outcomes, failed)
 
 

@@ -16,7 +16,6 @@ from glidepath.kube.api import (
     LINE_BYTES_MAX,
     RETRY_AFTER_S_MAX,
     Api,
-    Limiter,
     NotSentError,
     SilentError,
     UnansweredError,
@@ -317,46 +316,6 @@ def test_papers_that_are_no_use_are_named(made: Papers, ca: str, certificate: st
         AccessError, match=r"certificate or key for https://x.example cannot be used: .*phrase"
     ):
         api.get(P)
-
-
-class Hands:
-    """A clock that moves when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-@pytest.mark.parametrize(("per_s", "burst"), [(20.0, 20), (5.0, 5), (0.5, 1)])
-def test_changes_keep_to_their_rate_after_a_burst(per_s: float, burst: int) -> None:
-    hands = Hands()
-    limiter = Limiter(per_s, mono=lambda: hands.now, sleep=hands.sleep)
-    times = []
-    for _ in range(200):
-        limiter.wait(limit_s=10)
-        times.append(hands.now)
-    assert times[burst - 1] == 0.0
-    assert times[burst] > 0.0
-    assert times[-1] == pytest.approx((200 - burst) / per_s)
-    hands.now += 1000.0
-    for number in range(burst + 1):
-        limiter.wait(limit_s=10)
-        assert (hands.now == times[-1] + 1000.0) == (number < burst), "a long rest saves no more than a burst"
-
-
-def test_what_would_come_too_late_is_refused_at_once_and_takes_no_turn() -> None:
-    hands = Hands()
-    limiter = Limiter(2.0, mono=lambda: hands.now, sleep=lambda _: None)
-    for _ in range(6):
-        limiter.wait(limit_s=2)
-    for _ in range(100):
-        with pytest.raises(NotSentError, match="more than 2 changes a second"):
-            limiter.wait(limit_s=2)
-    hands.now = 0.5
-    limiter.wait(limit_s=2)
-    Limiter(0).wait(limit_s=0)
 
 
 def hear(

@@ -10,7 +10,7 @@ from typing import Any
 from glidepath.calls import InlineCalls
 from glidepath.clock import Moment
 from glidepath.core.account.run import Rates
-from glidepath.core.cycle import Did, Done, Failed, Outcome, Plan, Refused
+from glidepath.core.cycle import Did, Done, Failed, Outcome, Plan, Refused, Unsure
 from glidepath.core.place.acts import PlaceAction
 from glidepath.core.place.rank import (
     Cause,
@@ -86,6 +86,7 @@ class MemoryCluster:
         self.begun: list[SetKey] = []
         self.runs_s: dict[int, int] = {}
         self.answers: list[Outcome] = []  # of the next starts
+        self.half_made = False  # a start makes only a part, of which nobody is sure
         self.away = ""
         self.begin_after_s = 0
         self.late: set[str] = set()  # keys of which nobody has heard yet that they are over
@@ -103,11 +104,12 @@ class MemoryCluster:
         return SetListing(tuple(self._set(key, task) for key, task in self.tasks.items()))
 
     def _set(self, key: SetKey, task: Task) -> SetSeen:
-        if task.began_at is None and self.time.at >= task.asked_at + self.begin_after_s and not task.ends:
+        due = self.time.at >= task.asked_at + self.begin_after_s and not self.half_made
+        if task.began_at is None and due and not task.ends:
             task.began_at = self.time.at
             self.begun.append(key)
         ranks = tuple(self._rank(at, task) for at in range(len(task.ranks.seats)))
-        return SetSeen(key, ranks, task.limit_s)
+        return SetSeen(key, ranks, task.limit_s, made=not self.half_made)
 
     def _rank(self, at: int, task: Task) -> RankSeen:
         node = task.ranks.seats[at].node
@@ -131,6 +133,9 @@ class MemoryCluster:
     def start(self, ranks: RankSet) -> Outcome:
         had = self.tasks.get(ranks.key)
         if had is not None:
+            if self.answers:
+                return self.answers.pop(0)
+            self.half_made = False
             return Done() if had.ranks == ranks else Refused("something else")
         if self.answers:
             answer = self.answers.pop(0)
@@ -138,7 +143,7 @@ class MemoryCluster:
                 return answer
         runs_s = self.runs_s.get(split_key(ranks.key)[0], 100)
         self.tasks[ranks.key] = Task(ranks, self.time.at, runs_s, limit_s=ranks.limit_s)
-        return Done()
+        return Unsure("half of it") if self.half_made else Done()
 
     def extend(self, key: SetKey, limit_s: int | None) -> Outcome:
         if key not in self.tasks:

@@ -194,6 +194,21 @@ def test_a_start_that_is_unsure_is_looked_for_and_asked_again_under_its_key(worl
     assert (world.stands(job), world.job(job).job.attempt) == ("running", 1)
 
 
+def test_a_start_that_broke_off_half_way_is_asked_for_again_and_never_as_another_attempt(
+    world: PlacingWorld,
+) -> None:
+    """Whoever is asked once more and fails may have begun it when it was asked first."""
+    world.cluster.half_made = True
+    job = world.submit()
+    world.turn()
+    world.cluster.answers = [Failed("busy"), Failed("busy")]
+    world.turns(2)
+    assert (world.stands(job), world.cluster.answers) == ("starting", [])
+    world.turns(2)
+    assert (world.stands(job), world.job(job).job.attempt) == ("running", 1)
+    assert world.cluster.begun == [f"{job}.1"]
+
+
 def test_the_limit_ends_a_job_while_we_are_away(world: PlacingWorld) -> None:
     job = world.submit(run_s_max=50)
     world.turns(2)

@@ -198,10 +198,13 @@ DOWN = Answer(503, b"<html>down</html>", kind="text/html")
         ("POST pods", status(422, "Invalid"), Refused, True),
         ("POST secrets", status(403, "Forbidden"), Failed, True),
         # It may be whole soon, or be asked for once more.
-        ("POST pods", BUSY, Failed, False),
+        ("POST pods", BUSY, Unsure, False),
         ("POST pods", status(500), Unsure, False),
         ("POST pods", "lost", Unsure, False),
-        ("PATCH services", "lost", Unsure, False),
+        ("POST pods", status(409, "Conflict"), Unsure, False),
+        # It was started, whatever comes of writing that down.
+        ("PATCH services", "lost", Done, False),
+        ("PATCH services", DOWN, Done, False),
     ],
 )
 def test_an_answer_says_whether_it_may_be_asked_again(
@@ -219,6 +222,44 @@ def test_an_answer_says_whether_it_may_be_asked_again(
             assert isinstance(door.start(of), Done)
         assert server.names("pods") in ([], ["gp-7-2-0", "gp-7-2-1", "gp-7-2-2"])
         assert not server.made or max(server.made.values()) == 1
+
+
+def test_a_start_that_broke_off_is_listed_so_until_it_is_asked_for_once_more(
+    server: Server, tmp_path: Path
+) -> None:
+    server.faults["POST services"] = ["lost"]
+    with a_door(server, tmp_path) as door:
+        assert isinstance(door.start(ranks(nodes=GANG)), Unsure)
+
+        def made() -> list[bool]:
+            return [each.made for each in door.list(now=NOW).sets]
+
+        until("it is listed", lambda: made() == [False], wait_s=WAIT_S)
+        assert door.start(ranks(nodes=GANG)) == Done()
+        until("it is whole", lambda: made() == [True], wait_s=WAIT_S)
+        assert server.names("pods") == ["gp-7-2-0", "gp-7-2-1", "gp-7-2-2"]
+
+
+def test_what_is_made_is_written_down_later_where_that_was_lost(server: Server, tmp_path: Path) -> None:
+    server.faults["PATCH services"] = [DOWN]
+    with a_door(server, tmp_path) as door:
+        assert door.start(ranks()) == Done()
+
+        def whole() -> bool:
+            return "glidepath/whole" in server.kept["services", "gp-7-2"]["metadata"]["annotations"]
+
+        until("it is written down", whole, wait_s=WAIT_S)
+
+
+def test_a_quota_that_counts_what_is_there_takes_nothing_of_it_away(server: Server, tmp_path: Path) -> None:
+    """The pod is made, nobody heard of it, and to make it once more would be one too many."""
+    server.faults["POST pods"] = ["lost", status(403, "Forbidden", "exceeded quota")]
+    server.faults["PATCH services"] = [DOWN] * 50
+    with a_door(server, tmp_path) as door:
+        assert isinstance(door.start(ranks()), Unsure)
+        assert door.start(ranks()) == Done()
+        assert server.names("pods") == ["gp-7-2-0"]
+        assert server.made["pods/gp-7-2-0"] == 1
 
 
 def test_the_same_key_twice_makes_one_and_for_something_else_none(server: Server, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from embedded.world import until
+from glidepath.cluster.kubernetes.fetching import Fetching, Wanted
 from glidepath.cluster.kubernetes.logs import LOST, RankLog
 from glidepath.core.place.rank import SetKey
 from glidepath.kube.api import Api, UnansweredError
@@ -218,3 +220,41 @@ def test_a_refusal_is_told_and_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(KubeError):
         turn(log, Refusing())
     assert kept(tmp_path) == b"one\n"
+
+
+class Slow(Node):
+    """Says for the first few times that there is nothing of the kind."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    @contextmanager
+    def parts(
+        self, path: str, query: Mapping[str, str | int], *, limit_s: float
+    ) -> Iterator[Iterator[bytes]]:
+        if len(self.asked) < self.times:
+            self.asked.append(query)
+            raise KubeError("container is waiting to start", status=400)
+        with super().parts(path, query, limit_s=limit_s) as found:
+            yield found
+
+
+@pytest.mark.parametrize(("times", "kept"), [(2, b"hello\n"), (99, b"")])
+def test_a_node_that_does_not_know_of_a_log_yet_is_asked_again_so_often(
+    tmp_path: Path, times: int, kept: bytes
+) -> None:
+    node = Slow(times)
+    node.write(b"hello\n")
+    fetching = Fetching(tmp_path, cast(Api, node), "/pods")
+    wanted = {"gp-7-1-0": Wanted("gp-7-1-0", "u", KEY, 0, 1000, ended=True)}
+
+    def over() -> bool:
+        fetching.follow(wanted)
+        return fetching.kept() == {"gp-7-1-0": True}
+
+    until("it is told that nothing more comes", over, wait_s=60)
+    fetching.close()
+    if kept:
+        assert read_log(tmp_path, KEY, 0).content == kept
+    assert len(node.asked) == 3

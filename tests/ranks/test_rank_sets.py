@@ -322,7 +322,7 @@ def test_a_keeper_that_does_not_keep_the_limit_is_helped(
 
 
 def test_every_act_has_its_duty() -> None:
-    assert {act.value for act in Act} == {"go", "stop", "delete", "give up"}
+    assert {act.value for act in Act} == {"go", "stop", "delete", "give up", "whole"}
 
 
 def test_a_time_of_the_cluster_that_is_ahead_of_ours_is_now() -> None:

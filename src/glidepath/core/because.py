@@ -105,7 +105,7 @@ class Because(StrEnum):
     RANK_LOST = "a rank was lost by no fault of the job"
     RANK_FAILED = "a rank failed, and the others are ended"
     NOT_GATHERED = "the ranks of the job were not all in place in time"
-    START_REPEATED = "the cluster does not know what it was asked for; it is asked again under the same key"
+    START_REPEATED = "the cluster has not all that it was asked for; it is asked again under the same key"
     ENDING = "the job has been told to end"
     CANCELLED = "the owner of the job wants it over"
     NODE_DRAINED = "a node of the job is drained, and the job may be started again"

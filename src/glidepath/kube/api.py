@@ -75,9 +75,20 @@ class Limiter:
         self._per_s, self._mono, self._sleep = per_s, mono, sleep
         self._lock = threading.Lock()
         self._left, self._at = max(1.0, per_s), mono()
+        self._rests_until = mono()
+
+    def rest(self, for_s: float) -> None:
+        """The server wants to be left alone for so long."""
+        with self._lock:
+            self._rests_until = max(self._rests_until, self._mono() + for_s)
 
     def wait(self, limit_s: float) -> None:
         """Returns when it is this one's turn; raises at once where that would be too late."""
+        rest_s = self._rests_until - self._mono()
+        if rest_s > limit_s:
+            raise LaterError(f"the server asked to be left alone for {rest_s:.0f} s more; later")
+        if rest_s > 0:
+            self._sleep(rest_s)
         if self._per_s <= 0:
             return
         with self._lock:
@@ -153,7 +164,12 @@ class Api:
         # here on the deadline tells, which comes before the lease runs out.
         if not always and not self._ours():
             raise NotOursError("another glidepath owns the store now; nothing was sent")
-        return self._sent(method, path, query, content, deadline=deadline)[0]
+        try:
+            return self._sent(method, path, query, content, deadline=deadline)[0]
+        except KubeError as error:
+            if error.busy and error.retry_after_s:
+                self._changes.rest(error.retry_after_s)
+            raise
 
     @contextmanager
     def lines(

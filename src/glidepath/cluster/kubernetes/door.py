@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,8 @@ from glidepath.ports import Place
 LIMIT_S = 40.0
 # Answers that a repeated request would get again, for as long as nobody changes rights or quotas.
 REFUSING = frozenset({400, 403, 404, 405, 413, 422})
+# Somebody else changed something in that moment, such as what a quota has counted.
+CONFLICT = 409
 # Those that no change at the cluster would make better.
 HOPELESS = frozenset({400, 413, 422})
 TOLD_TO_STOP = Verdict(Cause.STOPPED, "it was told to stop")
@@ -158,7 +161,7 @@ class KubernetesCluster:
             return Failed(f"there are {self.settings.sets_max} jobs of ours in the namespace, `sets_max`")
         # Asked before anything is made: what cannot be read must not leave half a set behind.
         rooms = self._rooms(ranks)
-        anchor = self._anchored(objects, ranks)
+        anchor, fresh = self._anchored(objects, ranks)
         if isinstance(anchor, (Done, Failed, Refused)):
             return anchor
         try:
@@ -167,24 +170,30 @@ class KubernetesCluster:
             bodies = [self._pod(ranks, rank, anchor, rooms) for rank in range(len(ranks.seats))]
             objects.each(bodies, objects.make_pod)
         except KubeError as error:
-            if error.status not in REFUSING or error.busy:
+            if error.busy or error.status == CONFLICT:
+                raise UnansweredError(f"a part of it was made, the rest not yet: {error}") from None
+            if error.status not in REFUSING:
                 raise
-            # All of them or none: with the Service goes what was made of the set.
-            objects.delete_anchor(anchor)
-            why = f"the cluster refused it: {error}"
-            return Refused(why) if error.status in HOPELESS else Failed(why)
+            # A quota may count what is there already against what is asked for once more.
+            if fresh or len(objects.ranks_made(ranks.key)) < len(ranks.seats):
+                # All of them or none: with the Service goes what was made of the set.
+                objects.delete_anchor(anchor)
+                why = f"the cluster refused it: {error}"
+                return Refused(why) if error.status in HOPELESS else Failed(why)
         except NotSentError as error:
             raise UnansweredError(f"a part of it was made, the rest not: {error}") from None
-        objects.mark_anchor(anchor, {WHOLE: "yes"})
+        with suppress(OSError, KubeError):
+            # Whatever comes of that, it was started; the steward writes it down as soon as it can.
+            objects.mark_anchor(anchor, {WHOLE: "yes"})
         opened.steward.wake()
         return Done()
 
-    def _anchored(self, objects: Objects, ranks: RankSet) -> Named | Done | Failed | Refused:
-        """The Service of the set where pods are still to be made for it."""
-        anchor = anchor_of(ranks, self.name, log_bytes_max=self._place.log_bytes_max)
-        made = objects.make_anchor(anchor)
-        if made is not None:
-            return made
+    def _anchored(self, objects: Objects, ranks: RankSet) -> tuple[Named | Done | Failed | Refused, bool]:
+        """The Service of the set where pods are still to be made for it, and whether it is a new one."""
+        made = objects.make_anchor(anchor_of(ranks, self.name, log_bytes_max=self._place.log_bytes_max))
+        return (made, True) if made is not None else (self._known_anchor(objects, ranks), False)
+
+    def _known_anchor(self, objects: Objects, ranks: RankSet) -> Named | Done | Failed | Refused:
         found = objects.anchor(ranks.key)
         if found is None or found.metadata.deletion_timestamp is not None:
             return Failed(f"{ranks.key} is just being removed")

@@ -24,6 +24,8 @@ THREADS = 4
 EVERY_S, LOOKS_PER_S = 1.0, 20.0
 # A node that gives nothing of a rank that is over may be asked so often before its log is given up.
 TRIES_MAX, AGAIN_S = 12, 5.0
+# One that knows of no such log may be behind what the cluster says of the rank, and comes to know it soon.
+ABSENT_TRIES_MAX, ABSENT_AGAIN_S = 3, 1.0
 WORLD = (OSError, KubeError, AccessError)
 
 
@@ -106,27 +108,28 @@ class Fetching:
     def _run(self) -> None:
         while (each := self._queue.get()) is not None:
             last = each.ended
-            over = wait = False
+            over, again_s = False, EVERY_S
             try:
                 if self.ours():
                     each.log.turn(self.api, f"{self.path}/{each.name}/log", last=last)
                     over = last
             except WORLD as error:
-                over, wait = self._failed(each, error), True
+                over, again_s = self._failed(each, error)
             with self._lock:
                 # Ended meanwhile: what came last is still there, and is fetched at once.
-                again_s = AGAIN_S if wait else max(EVERY_S, len(self._followed) / LOOKS_PER_S)
+                again_s = max(again_s, len(self._followed) / LOOKS_PER_S)
                 each.due = self.mono() + (0.0 if each.ended and not last else again_s)
                 each.over, each.under_way = each.over or over, False
 
-    def _failed(self, each: _Followed, error: Exception) -> bool:
-        """Whether that was the last try."""
+    def _failed(self, each: _Followed, error: Exception) -> tuple[bool, float]:
+        """Whether that was the last try, and when the next one is due."""
         self.trouble = one_line(f"the log of `{each.name}` cannot be fetched: {error}")
         absent = isinstance(error, KubeError) and error.status in (400, 404)
+        again_s, tries_max = (ABSENT_AGAIN_S, ABSENT_TRIES_MAX) if absent else (AGAIN_S, TRIES_MAX)
         if not each.ended:
-            return False
+            return False, again_s
         each.tries += 1
-        if absent or each.tries >= TRIES_MAX:
+        if each.tries >= tries_max:
             each.log.close()
-            return True
-        return False
+            return True, again_s
+        return False, again_s

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from glidepath.cluster.kubernetes.nodes import NodeObject, TenantPod
-from glidepath.cluster.kubernetes.pod import CLUSTER, INTENT, anchor_name, intent_of
+from glidepath.cluster.kubernetes.pod import CLUSTER, INTENT, SET, anchor_name, intent_of
 from glidepath.cluster.kubernetes.sets import Members, Verdict, begun
 from glidepath.core.place.rank import Cause, SetKey
 from glidepath.core.text import one_line
@@ -81,10 +81,11 @@ class Objects:
         for name, anchor in sorted(anchors.items.items()):
             intent = intent_of(anchor.metadata.annotations.get(INTENT, ""))
             mine = {rank: pod for rank, pod in live[name].items() if _owned(pod, anchor)}
+            lost = {rank: pod for rank, pod in gone[name].items() if _owned(pod, anchor)}
             verdict = given_up.get(SetKey(intent.key))
             if verdict is not None and verdict.cause is not Cause.STOPPED and any(map(begun, mine.values())):
                 verdict = None  # It began after all, just before it was given up.
-            made.append(Members(anchor, intent, mine, gone[name], frozenset(odd[name]), verdict))
+            made.append(Members(anchor, intent, mine, lost, frozenset(odd[name]), verdict))
         return tuple(made), max(anchors.age_s, pods.age_s)
 
     def anchor(self, key: str) -> Named | None:
@@ -99,6 +100,13 @@ class Objects:
         if found.metadata.deletion_timestamp is None and found.metadata.labels.get(CLUSTER) == self.cluster:
             self.anchors.seen(found)
         return found
+
+    def ranks_made(self, key: str) -> frozenset[int]:
+        """Ranks whose pods are there, asked of the server itself: what we heard of may be behind."""
+        query = {"labelSelector": f"{CLUSTER}={self.cluster},{SET}={key}"}
+        page = self._pod.page(self.api.get(self.pods_path, query, limit_s=REQUEST_S))
+        names = (*(pod.metadata.name for pod in page.items), *(each.name for each in page.odd))
+        return frozenset(_by_set(dict.fromkeys(names)).get(anchor_name(key), {}))
 
     # Changing.
 

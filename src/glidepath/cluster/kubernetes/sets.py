@@ -87,11 +87,17 @@ class Members:
         """Whether all its pods were made once: one that is missing went away."""
         return bool(self.anchor.metadata.annotations.get(WHOLE))
 
+    @property
+    def complete(self) -> bool:
+        """Whether all of them were seen, be it that nobody could write that down yet."""
+        return {*self.pods, *self.gone, *self.odd} >= set(range(self.intent.ranks))
+
 
 class Act(StrEnum):
     GO = "go"
     STOP = "stop"
     DELETE = "delete"  # only the very pod that was looked at
+    WHOLE = "whole"  # it is written that all its pods were made
     GIVE_UP = "give up"  # and then it is written why
 
 
@@ -125,7 +131,9 @@ def seen(members: Members, clock: Clock, kept: Mapping[str, bool]) -> SetSeen:
         _limit(pod) for pod in members.pods.values()
     ]
     shortest = min((math.inf if limit is None else limit for limit in limits), default=math.inf)
-    return SetSeen(members.key, ranks, None if math.isinf(shortest) else int(shortest))
+    limit_s = None if math.isinf(shortest) else int(shortest)
+    made = members.whole or members.verdict is not None or members.complete
+    return SetSeen(members.key, ranks, limit_s, made)
 
 
 def _rank(members: Members, rank: int, clock: Clock, kept: Mapping[str, bool]) -> RankSeen:
@@ -174,7 +182,7 @@ def _missing(members: Members, rank: int, host: str) -> RankSeen:
     if verdict is not None:
         cause, why = of_verdict(verdict, rank)
         return RankSeen(rank, node, RankState.OVER, cause, why=why, host=host)
-    if not members.whole:
+    if not members.whole and gone is None:
         return RankSeen(rank, node, RankState.ASKED, why="its pod is being made", host=host)
     cause, why = Cause.EVICTED, "its pod was deleted by others"
     if gone is not None:
@@ -285,6 +293,8 @@ def duties(
         if members.given_up is not None and VERDICT not in members.anchor.metadata.annotations:
             yield Duty(Act.GIVE_UP, verdict=members.given_up)
         return
+    if members.complete and not members.whole:
+        yield Duty(Act.WHOLE)
     at_work = any(begun(pod) or (is_over(pod) and GO in _notes(pod)) for pod in members.pods.values())
     found = None if at_work else _hopeless(members, settings, wall, since)
     if found is not None:

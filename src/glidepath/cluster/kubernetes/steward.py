@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from glidepath.cluster.kubernetes.fetching import Fetching, Wanted
 from glidepath.cluster.kubernetes.objects import Objects
-from glidepath.cluster.kubernetes.pod import GO, STOP, VERDICT, written_verdict
+from glidepath.cluster.kubernetes.pod import GO, STOP, VERDICT, WHOLE, written_verdict
 from glidepath.cluster.kubernetes.sets import Act, Duty, Members, Verdict, duties, is_over, told_of, wrote
 from glidepath.cluster.kubernetes.settings import KubernetesClusterSettings
 from glidepath.core.place.rank import SetKey
@@ -101,7 +101,9 @@ class Steward:
 
     def _see_to(self, members: Members, due: Sequence[Duty]) -> None:
         last = [duty for duty in due if duty.act is Act.GIVE_UP]
-        self._objects.each([duty for duty in due if duty.act is not Act.GIVE_UP], self._do)
+        if any(duty.act is Act.WHOLE for duty in due):
+            self._objects.mark_anchor(members.anchor, {WHOLE: "yes"})
+        self._objects.each([duty for duty in due if duty.pod is not None], self._do)
         for duty in last:
             assert duty.verdict is not None
             if members.given_up is None:

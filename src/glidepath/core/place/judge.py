@@ -75,8 +75,7 @@ def _starting(record: Record, seen: SetSeen | None, listed_at: Instant, now: Ins
             why = f"the cluster did not know it within {shown_duration(REPEAT_S_MAX)}"
             yield _said(record, Because.RANKS_GONE, _anew(record, why))
         else:
-            again = Launch(record.id, record.attempt, record.places, again=True)
-            yield _said(record, Because.START_REPEATED, again)
+            yield _said(record, Because.START_REPEATED, _repeated(record))
         return
     if record.cancelled:
         yield _said(record, Because.CANCELLED, _halt(record, Then.CANCELLED, "cancelled by a user"))
@@ -84,6 +83,8 @@ def _starting(record: Record, seen: SetSeen | None, listed_at: Instant, now: Ins
     partial = _partial(record, seen)
     if partial is not None:
         yield partial
+    elif not seen.made and listed_at > asked_at:
+        yield _said(record, Because.START_REPEATED, _repeated(record))
     elif all(rank.began_at is not None for rank in seen.ranks):
         yield from _begun(record, seen)
     elif now - asked_at > record.terms.gather_s_max + GATHER_SLACK_S:
@@ -96,6 +97,10 @@ def _begun(record: Record, seen: SetSeen) -> Judged:
     began = [rank.began_at for rank in seen.ranks if rank.began_at is not None]
     if record.phase is Phase.STARTING and began and len(began) == len(seen.ranks):
         yield _said(record, Because.BEGAN, Began(record.id, record.attempt, max(began)))
+
+
+def _repeated(record: Record) -> Launch:
+    return Launch(record.id, record.attempt, record.places, again=True)
 
 
 def _running(record: Record, seen: SetSeen | None, now: Instant) -> Judged:

@@ -141,6 +141,7 @@ class SetSeen:
     key: SetKey
     ranks: tuple[RankSeen, ...]
     limit_s: int | None = None  # as the cluster keeps it now
+    made: bool = True  # all of it; otherwise the start broke off, and is to be asked for again
 
     @property
     def over(self) -> bool:
