@@ -143,6 +143,8 @@ def test_a_node_has_its_whole_size_and_what_others_take_beside_it() -> None:
 
 
 TAINT = {"key": "lab", "value": "x", "effect": "NoSchedule"}
+AWAY = {"key": "node.kubernetes.io/not-ready"}
+PRESSURE = {"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}
 
 
 @pytest.mark.parametrize(
@@ -162,6 +164,10 @@ TAINT = {"key": "lab", "value": "x", "effect": "NoSchedule"}
         (node(taints=[TAINT]), {"tolerations": [{"key": "lab"}]}, NodeState.UP),
         (node(taints=[TAINT]), {"tolerations": [{"key": "lab", "value": "y"}]}, NodeState.CORDONED),
         (node(taints=[{**TAINT, "effect": "PreferNoSchedule"}]), {}, NodeState.UP),
+        # It is ready, and the cluster has not yet taken note of that: the kube-scheduler refuses it.
+        (node(taints=[{**AWAY, "effect": "NoSchedule"}]), {}, NodeState.UNSURE),
+        (node(taints=[{**AWAY, "effect": "NoExecute"}]), {}, NodeState.UP),
+        (node(taints=[PRESSURE]), {}, NodeState.CORDONED),
         (node(allocatable={"cpu": "1", "memory": "1Gi", "pods": "2"}), {}, NodeState.CORDONED),
     ],
 )

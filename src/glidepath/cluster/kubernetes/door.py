@@ -56,6 +56,8 @@ from glidepath.kube.shapes import Named
 from glidepath.ports import Place
 
 LIMIT_S = 40.0
+# A start is three requests one after the other, each of some milliseconds of waiting.
+STARTS_AT_ONCE = 4
 # Answers that a repeated request would get again, for as long as nobody changes rights or quotas.
 REFUSING = frozenset({400, 403, 404, 405, 413, 422})
 # Somebody else changed something in that moment, such as what a quota has counted.
@@ -85,6 +87,7 @@ class KubernetesCluster:
     ) -> None:
         self.name = name
         self.limit_s = LIMIT_S
+        self.at_once = STARTS_AT_ONCE
         self.settings = settings
         self._place, self._wall = place, wall
         self._access = access or (lambda: access_of(settings))
@@ -295,10 +298,8 @@ class KubernetesCluster:
         for fetched in (False, True):
             if fetched and opened.objects.anchor(key) is None:
                 break
-            members, _ = opened.objects.members(opened.steward.given_up)
-            for each in members:
-                if each.key == key:
-                    return each, seen(each, Clock(Instant(0), self._wall()), opened.steward.logs.kept())
+            for each in opened.objects.members(opened.steward.given_up, only=key)[0]:
+                return each, seen(each, Clock(Instant(0), self._wall()), opened.steward.logs.kept())
         return None, None
 
     def close(self) -> None:

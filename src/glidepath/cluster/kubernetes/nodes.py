@@ -32,8 +32,9 @@ READY = "Ready"
 # Conditions under which a kubelet takes nothing new.
 PRESSED = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
 SHUT = frozenset({"NoSchedule", "NoExecute"})
-# Said by the cluster of what its conditions say already, so that a state is not worse than it is.
-SAID_ALREADY = "node.kubernetes.io/"
+# A node that came, or came back, is ready before the cluster lets anything start there. Pods of ours that are
+# there put up with that for a while; new ones are refused.
+AWAY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 OVER = frozenset({"Succeeded", "Failed"})
 
 Amounts = Mapping[str, str]
@@ -182,11 +183,19 @@ def state_of(node: NodeObject, settings: KubernetesClusterSettings) -> NodeState
     if conditions.get(READY) != "True" or node.metadata.deletion_timestamp is not None:
         return NodeState.UNSURE
     pressed = any(conditions.get(name) == "True" for name in PRESSED)
-    shut = any(
-        taint.effect in SHUT and not taint.key.startswith(SAID_ALREADY) and not _tolerated(taint, settings)
+    shut = {
+        taint.key
         for taint in node.spec.taints
-    )
+        if taint.effect in SHUT and not _tolerated(taint, settings) and not _stays(taint)
+    }
+    if shut & AWAY:
+        return NodeState.UNSURE
     return NodeState.CORDONED if node.spec.unschedulable or pressed or shut else NodeState.UP
+
+
+def _stays(taint: Taint) -> bool:
+    """Whether it is one that every pod of ours puts up with."""
+    return taint.key in AWAY and taint.effect == "NoExecute"
 
 
 def _tolerated(taint: Taint, settings: KubernetesClusterSettings) -> bool:

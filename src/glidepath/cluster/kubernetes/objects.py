@@ -68,8 +68,10 @@ class Objects:
             raise OSError(f"nothing was heard of {what} for {heard.age_s:.0f} s: {why}")
         return heard
 
-    def members(self, given_up: Mapping[SetKey, Verdict]) -> tuple[tuple[Members, ...], float]:
-        """All sets with their pods, and how old that is. Raises where a set cannot be read at all."""
+    def members(
+        self, given_up: Mapping[SetKey, Verdict], *, only: SetKey | None = None
+    ) -> tuple[tuple[Members, ...], float]:
+        """All sets with their pods, or one, and how old that is. Raises where a set cannot be read at all."""
         anchors = self.fresh(self.anchors, "our Services")
         pods = self.fresh(self.pods, "our pods")
         if anchors.odd:
@@ -78,7 +80,9 @@ class Objects:
         live, gone = _by_set(pods.items), _by_set(pods.gone)
         odd = _by_set({each.name: each for each in pods.odd})
         made = []
-        for name, anchor in sorted(anchors.items.items()):
+        names = sorted(anchors.items) if only is None else {anchor_name(only)} & anchors.items.keys()
+        for name in names:
+            anchor = anchors.items[name]
             intent = intent_of(anchor.metadata.annotations.get(INTENT, ""))
             mine = {rank: pod for rank, pod in live[name].items() if _owned(pod, anchor)}
             lost = {rank: pod for rank, pod in gone[name].items() if _owned(pod, anchor)}
