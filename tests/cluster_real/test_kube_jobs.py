@@ -20,6 +20,7 @@ from glidepath.core.cycle import Done, Failed
 from glidepath.core.place.rank import Cause, File, RankSeen, RankSet, RankState, Seat, SetKey, Work
 from glidepath.core.quantity import Instant, NodeName, Resources
 from glidepath.core.schedule.cluster import NodeState
+from glidepath.core.units import cpu_milli
 from glidepath.ranklog import read_log
 from kube.real import until
 
@@ -97,6 +98,19 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     removed(cluster, made.namespace)
 
 
+def taken_by_others(world: World) -> dict[str, int]:
+    """Thousandths of a CPU that pods ask for which are bound to the node and not over."""
+    told = json.loads(world.cluster.kubectl("get", "pods", "-A", "-o", "json").must("no pods").out)["items"]
+    return {
+        pod["metadata"]["name"]: sum(
+            cpu_milli(each.get("resources", {}).get("requests", {}).get("cpu", "0m"))
+            for each in pod["spec"]["containers"]
+        )
+        for pod in told
+        if pod["spec"].get("nodeName") == NODE and pod["status"]["phase"] in ("Pending", "Running")
+    }
+
+
 def test_the_node_is_there_with_what_others_take_of_it(world: World) -> None:
     (before,) = (each for each in world.door.nodes(now=Instant(0)).nodes if each.node.name == NODE)
     assert before.node.state is NodeState.UP
@@ -108,8 +122,10 @@ def test_the_node_is_there_with_what_others_take_of_it(world: World) -> None:
     try:
 
         def counted() -> bool:
+            """Against what the server says at that time: pods of the tests before may still be leaving."""
             (now,) = (each for each in world.door.nodes(now=Instant(0)).nodes if each.node.name == NODE)
-            return now.others.cpu_milli >= before.others.cpu_milli + 110
+            taken = taken_by_others(world)
+            return "tenant" in taken and now.others.cpu_milli == sum(taken.values())
 
         until("the pod of others is counted", counted)
     finally:
