@@ -21,26 +21,20 @@ from bench.job_world import Home, spec_of
 from bench.machine import header
 from bench.placement_worlds import cluster_of, jobs_of
 from glidepath.journal.placing import PlacingJournal
-from glidepath.store.people import PeopleStore, Person
 
-PORT = 18788
 NODES = 100
 RATE_MIN = 500
 PLANNED_S_MAX = 5.0
 ANSWER_S_MAX = 60.0
-SERVE = """
-[serve]
-listen = "127.0.0.1:{port}"
-person_calls_per_minute = 10000000
-"""
 WISH = {"partition": "main", "queue": "batch", "cpus": 2, "mem": "1GiB", "time": "2h", "command": ["true"]}
 
 
 class Clients:
     """So many connections that are kept open; each submits again when it was answered."""
 
-    def __init__(self, token: str, connections: int) -> None:
-        self.headers = {"Authorization": f"Bearer {token}"}
+    def __init__(self, home: Home, connections: int) -> None:
+        self.port = home.port
+        self.headers = {"Authorization": f"Bearer {home.token}"}
         self.body = json.dumps(WISH).encode()
         self.answers_s: list[float] = []
         self.numbers: list[int] = []
@@ -58,7 +52,7 @@ class Clients:
         return time.monotonic() - began
 
     def _submit(self, until: float) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=ANSWER_S_MAX)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_S_MAX)
         while time.monotonic() < until:
             began = time.monotonic()
             connection.request("POST", "/api/v1/jobs?wait=0", self.body, self.headers)
@@ -72,15 +66,9 @@ class Clients:
         connection.close()
 
 
-def token_of(home: Home) -> str:
-    people, wall = PeopleStore(home.store), time.time()
-    people.add(Person("bench", "user", "root", wall))
-    return people.issue("bench", by="root", note="", wall=wall, ends_wall=wall + 86400)[1]
-
-
-def alive() -> bool:
+def alive(home: Home) -> bool:
     try:
-        connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", home.port, timeout=5)
         connection.request("GET", "/api/v1/alive")
         return connection.getresponse().status == 200
     except OSError:
@@ -88,22 +76,20 @@ def alive() -> bool:
 
 
 def planned_s(home: Home) -> float:
-    """How long after the last answer a turn is over that began when all of them were kept."""
+    """How long after the last answer a plan is kept that saw all of them."""
     journal, began = PlacingJournal(home.store, "paper", ("main",)), time.monotonic()
-    last = journal.cycle()
-    # The turn that is under way may have read the store before.
-    home.until(lambda: journal.cycle() >= last + 2, "nothing is planned any more")
+    last = home.jobs.newest_event()
+    home.until(lambda: journal.seen_event() >= last, "nothing is planned any more")
     return time.monotonic() - began
 
 
 def measured(folder: Path, *, for_s: float, connections: int) -> dict[str, float]:
-    home = Home(folder, more=SERVE.format(port=PORT))
+    home = Home(folder)
     nodes_kept(folder, cluster_of(NODES))
     home.submit_all([spec_of(job) for job in jobs_of(4 * NODES, 5, interactive=0, prefix="r")])
-    token = token_of(home)
     with home.up():
-        home.until(alive, "the server did not start")
-        clients = Clients(token, connections)
+        home.until(lambda: alive(home), "the server did not start")
+        clients = Clients(home, connections)
         took_s = clients.run(for_s)
         behind_s = planned_s(home)
         kept = {found.id for number in clients.numbers if (found := home.jobs.find(number)) is not None}
