@@ -108,7 +108,7 @@ class Fetching:
     def _run(self) -> None:
         while (each := self._queue.get()) is not None:
             last = each.ended
-            over, again_s = False, EVERY_S
+            over, again_s = False, 0.0
             try:
                 if self.ours():
                     each.log.turn(self.api, f"{self.path}/{each.name}/log", last=last)
@@ -117,7 +117,8 @@ class Fetching:
                 over, again_s = self._failed(each, error)
             with self._lock:
                 # Ended meanwhile: what came last is still there, and is fetched at once.
-                again_s = max(again_s, len(self._followed) / LOOKS_PER_S)
+                # Who waits to be told of an end does not wait for the logs of others.
+                again_s = again_s or max(EVERY_S, len(self._followed) / LOOKS_PER_S)
                 each.due = self.mono() + (0.0 if each.ended and not last else again_s)
                 each.over, each.under_way = each.over or over, False
 
