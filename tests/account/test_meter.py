@@ -10,12 +10,14 @@ import pytest
 from sqlalchemy import func, select
 
 from glidepath.core.account.run import MILLIONTHS, Rates
-from glidepath.core.place.rank import Cause, SetKey, split_key
+from glidepath.core.cycle import Outcome
+from glidepath.core.place.rank import Cause, RankSet, SetKey, split_key
 from glidepath.core.quantity import Instant
+from glidepath.core.schedule.cluster import Node
 from glidepath.journal.meter import Meter, run_of
 from glidepath.store.people import PeopleStore, Project
 from glidepath.store.usage_rows import allocations, usage_hours, usage_runs
-from placing.placing_world import T0, Killed, MemoryCluster, Mortal, PlacingWorld, Task
+from placing.placing_world import T0, Killed, MemoryCluster, Mortal, PlacingWorld, Task, Time
 
 RATES = Rates(cpu=MILLIONTHS, memory=7)
 DEATHS = 30
@@ -33,11 +35,11 @@ GRANT = {
 class Remembering(MemoryCluster):
     """Keeps what really ran."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    def __init__(self, time: Time, nodes: tuple[Node, ...]) -> None:
+        super().__init__(time, nodes)
         self.ran: dict[SetKey, Task] = {}
 
-    def start(self, ranks):  # type: ignore[no-untyped-def]
+    def start(self, ranks: RankSet) -> Outcome:
         outcome = super().start(ranks)
         if ranks.key in self.tasks:
             self.ran[ranks.key] = self.tasks[ranks.key]
@@ -155,7 +157,9 @@ def test_an_end_that_is_told_late_is_taken_back_from_hours_and_purse(world: Plac
     job = world.submit(cpus=2)
     world.cluster.runs_s[job] = 100
     world.turns(3)
-    began = world.cluster.ran[next(iter(world.cluster.ran))].began_at  # type: ignore[attr-defined]
+    [task] = world.cluster.tasks.values()
+    assert task.began_at is not None
+    began = task.began_at
     meter = Meter(world.store)
     meter.look(Instant(began + 5000), 0.0)
     assert sums(world)["seconds"] == 5000

@@ -64,12 +64,12 @@ class Knows(Protocol):
     def caller_of(self, token_text: str, wall: float) -> Caller: ...
 
 
-@dataclass(frozen=True, slots=True)
 class Misread(Exception):
     """A request that is not as described, with each place that is wrong."""
 
-    why: str
-    places: tuple[tuple[str, str], ...] = ()
+    def __init__(self, why: str, places: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(why)
+        self.why, self.places = why, places
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,15 +31,12 @@ CONFIG_LOOK_S = 2.0
 FAULTS_SHOWN_MAX = 3
 
 
-@dataclass(frozen=True, slots=True)
 class Denied(Exception):
     """Why a caller gets nothing: the status that HTTP has for it, and a sentence."""
 
-    status: int
-    why: str
-
-    def __str__(self) -> str:
-        return self.why
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status, self.why = status, why
 
 
 @dataclass
