@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
+
 from bench.job_door import RUN_S, nodes_kept
 from bench.placement_worlds import cluster_of, jobs_of
 from glidepath.clock import SteadyClock
@@ -23,6 +25,7 @@ from glidepath.jobs.caller import Caller, Role
 from glidepath.people.register import Register
 from glidepath.store.engine import Store, open_store
 from glidepath.store.job import JobSpec
+from glidepath.store.job_rows import jobs
 from glidepath.store.jobs import number_on
 from glidepath.store.migrations import migrate
 from glidepath.store.placed import PlacedStore
@@ -116,6 +119,15 @@ class Home:
     def count(self, phase: Phase) -> int:
         return sum(count for (_, _, found), count in self.jobs.counts().items() if found == phase.value)
 
+    def live(self) -> int:
+        """How many are not over."""
+        return sum(self.jobs.counts().values())
+
+    def cpu_milli(self) -> dict[int, int]:
+        """What each job asks for, by its number."""
+        with self.store.read() as conn:
+            return {row.id: row.cpu_milli for row in conn.execute(select(jobs.c.id, jobs.c.cpu_milli))}
+
     def until(self, what: Callable[[], bool], why: str) -> None:
         until = time.monotonic() + START_S_MAX
         while not what():
@@ -125,9 +137,9 @@ class Home:
     def ready(self) -> None:
         """Everything that fits runs, the scheduler rests, and the server answers."""
         self.until(lambda: self.count(Phase.RUNNING) > 0 and not self.count(Phase.STARTING), "nothing runs")
-        self.until(self._answers, "the server does not answer")
+        self.until(self.answers, "the server does not answer")
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
