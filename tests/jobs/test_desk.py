@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from glidepath.config import Settings
-from glidepath.jobs.desk import Asked, What, Word
+from glidepath.jobs.desk import Asked, What, Wish, Word
 from glidepath.jobs.errors import Clash, DeskError, Unanswered, Unknown, Unusable
 from glidepath.jobs.submission import read_submission
-from jobs.desk_scene import ADMIN, ANN, BEN, CLEO, NEVER_WAS, OPERATOR, SETTINGS, DeskScene
+from jobs.desk_scene import ADMIN, ANN, BEN, CLEO, NEVER_WAS, OPERATOR, SETTINGS, VIEWER, DeskScene
 
 PLACED = {"queue": "interactive", "time": "1h"}
 
@@ -76,7 +76,9 @@ def test_nobody_waits_longer_than_they_want(scene: DeskScene) -> None:
     wish = read_submission({"command": ["true"], **PLACED})
     at_once = scene.desk.submit(ANN, wish, wait_s=0)
     assert (at_once.answered, scene.slept) == (False, 0)
-    assert at_once.say.startswith("job 1 waits, and no start can be promised yet")
+    assert at_once.say == (
+        "job 1 is kept and will be planned within seconds; `glidepath job explain 1` says more"
+    )
     later = scene.desk.submit(ANN, wish, wait_s=1.0)
     assert (later.answered, 0 < scene.slept <= 60) == (False, True)
 
@@ -112,6 +114,42 @@ def test_one_key_at_the_same_moment_is_one_job(scene_anywhere: DeskScene) -> Non
         found = list(pool.map(submit, range(8)))
     assert {number for number, _ in found} == {1}
     assert sorted(new for _, new in found) == [False] * 7 + [True]
+
+
+def test_what_several_people_submit_together_has_an_answer_or_a_refusal_for_each(
+    scene_anywhere: DeskScene,
+) -> None:
+    scene = scene_anywhere
+    scene.answers = False
+    first = scene.asked(BEN, key="k", **PLACED)
+    wishes = [
+        Wish(caller, read_submission({"command": ["true"], **wish}), key, count)
+        for caller, wish, key, count in (
+            (ANN, PLACED, "", 2),
+            (ANN, {}, "", 1),
+            (VIEWER, PLACED, "", 1),
+            (BEN, PLACED, "k", 1),
+            (BEN, {**PLACED, "cpus": 2}, "k", 1),
+            (CLEO, PLACED, "k\x1b", 1),
+            (CLEO, {**PLACED, "partition": "hree"}, "", 1),
+            (CLEO, PLACED, "k", 1),
+        )
+    ]
+    done = scene.desk.submit_each(wishes)
+    said = [one.why if isinstance(one, DeskError) else (ids(one.items), one.new, one.say) for one in done]
+    soon = "job {0} is kept and will be planned within seconds; `glidepath job explain {0}` says more"
+    had = ids(first.items)
+    assert said == [
+        ([3, 4], True, soon.format(4)),
+        ([2], True, ""),
+        "the role `viewer` may not submit jobs; `user` may",
+        (had, False, f"the client key had this job already: {had[0]}"),
+        "the client key was used for another job, 1; choose a new one",
+        "the client key has the control character U+001B at place 2; leave it out",
+        "no partition is named `hree`; did you mean `here`?",
+        ([5], True, soon.format(5)),
+    ]
+    assert ids(scene.desk.list(ADMIN, Asked())) == [1, 2, 3, 4, 5]
 
 
 Ask = Callable[[DeskScene], Any]

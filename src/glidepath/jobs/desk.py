@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from glidepath.jobs.caller import Caller
+from glidepath.jobs.errors import DeskError
 
 if TYPE_CHECKING:
     from glidepath.jobs.submission import Submission
@@ -68,6 +69,16 @@ class LogPiece:
     size: int  # of all that was written, by now
     attempt: int
     over: bool  # the attempt has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody submits: jobs that are described alike, under a key of the client's or none."""
+
+    caller: Caller
+    submission: Submission
+    key: str = ""
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,4 +146,12 @@ class JobDesk(Protocol):
 
     def newest(self) -> int:
         """The number of the newest event of all: cheap, for whoever waits for a change."""
+        ...
+
+
+class ServedDesk(JobDesk, Protocol):
+    """What a server asks, who answers many people at the same time."""
+
+    def submit_each(self, wishes: Sequence[Wish]) -> Sequence[Submitted | DeskError]:
+        """What several people submit who wait for no start: each gets an answer or a refusal of its own."""
         ...

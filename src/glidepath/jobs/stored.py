@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from glidepath.config import Settings
@@ -19,9 +19,20 @@ from glidepath.core.text import known_word
 from glidepath.core.units import shown_duration
 from glidepath.jobs.answer import answer_to, told_start, wish_answer
 from glidepath.jobs.caller import Caller, Role
-from glidepath.jobs.desk import ANSWER_S_MAX, Asked, Item, JobDesk, LogAsked, LogPiece, Submitted, What, Word
+from glidepath.jobs.desk import (
+    ANSWER_S_MAX,
+    Asked,
+    Item,
+    LogAsked,
+    LogPiece,
+    ServedDesk,
+    Submitted,
+    What,
+    Wish,
+    Word,
+)
 from glidepath.jobs.doors import Doors
-from glidepath.jobs.errors import Clash, Forbidden, Unanswered, Unknown, Unusable
+from glidepath.jobs.errors import Clash, DeskError, Forbidden, Unanswered, Unknown, Unusable
 from glidepath.jobs.items import attempt_item, event_item, found_item, item_of, placed_item, rank_item
 from glidepath.jobs.kept import no_such_job
 from glidepath.jobs.logs import log_piece
@@ -31,9 +42,9 @@ from glidepath.jobs.specs import When, goal_of, placed_spec, pulled_spec
 from glidepath.jobs.submission import Submission, unusable
 from glidepath.nudge import nudge
 from glidepath.store.engine import Store
-from glidepath.store.job import Job, JobSpec, JobState, checked_limit
+from glidepath.store.job import Job, JobSpec, JobState, checked_client_key, checked_limit
 from glidepath.store.keys import KeyTaken
-from glidepath.store.placed import EVENTS_MAX, PlacedJob
+from glidepath.store.placed import EVENTS_MAX, Ask, PlacedJob
 from glidepath.store.placed_spec import PlacedSpec
 from glidepath.store.sights import Eyes, Found, Wanted
 
@@ -47,7 +58,7 @@ START_IT = "start the scheduler with `glidepath up`"
 _OTHERS = re.compile(r"\b(first|before|beside)=([0-9]{1,18})\b")
 
 
-class StoredDesk(JobDesk):
+class StoredDesk(ServedDesk):
     """For any thread. `settings` may be replaced when the configuration has changed."""
 
     def __init__(
@@ -77,18 +88,49 @@ class StoredDesk(JobDesk):
     def submit(
         self, caller: Caller, wish: Submission, *, key: str = "", count: int = 1, wait_s: float = ANSWER_S_MAX
     ) -> Submitted:
-        _need(caller, Role.USER, "submit jobs")
-        if not 1 <= count <= COUNT_MAX:
-            raise unusable((("count", f"must be from 1 to {COUNT_MAX}"),))
-        if key and count > 1:
-            raise Unusable("a client key is for one job; leave out `count`")
-        spec = self._spec(caller, wish)
+        wanted = Wish(caller, wish, key, count)
+        if wait_s <= 0:
+            [done] = self.submit_each([wanted])
+            if isinstance(done, DeskError):
+                raise done
+            return done
+        spec = self._wanted(wanted)
         try:
             if isinstance(spec, JobSpec):
                 return self._pulled(spec, key, count)
             return self._placed(spec, key, count, wait_s=wait_s)
         except KeyTaken as error:
             raise Clash(str(error)) from None
+
+    def submit_each(self, wishes: Sequence[Wish]) -> Sequence[Submitted | DeskError]:
+        asks: dict[int, Ask] = {}
+        answers: dict[int, Submitted | DeskError] = {}
+        for place, wish in enumerate(wishes):
+            try:
+                spec = self._wanted(wish)
+                if isinstance(spec, PlacedSpec):
+                    asks[place] = (spec, wish.key, wish.count)
+                else:
+                    answers[place] = self._pulled(spec, wish.key, wish.count)
+            except KeyTaken as error:
+                answers[place] = Clash(str(error))
+            except DeskError as error:
+                answers[place] = error
+        if asks:
+            answers |= zip(asks, self._placed_each(list(asks.values())), strict=True)
+        return [answers[place] for place in range(len(wishes))]
+
+    def _wanted(self, wish: Wish) -> JobSpec | PlacedSpec:
+        """What is to be made, with all that can be wrong about it found before anything is written."""
+        _need(wish.caller, Role.USER, "submit jobs")
+        if not 1 <= wish.count <= COUNT_MAX:
+            raise unusable((("count", f"must be from 1 to {COUNT_MAX}"),))
+        if wish.key and wish.count > 1:
+            raise Unusable("a client key is for one job; leave out `count`")
+        try:
+            if wish.key:
+                checked_client_key(wish.key)
+            return self._spec(wish.caller, wish.submission)
         except ValueError as error:
             raise Unusable(str(error)) from None
 
@@ -122,8 +164,7 @@ class StoredDesk(JobDesk):
         done = doors.together.submit((spec, key, count))
         if isinstance(done, KeyTaken):
             raise done
-        if wait_s > 0:
-            nudge(doors.home)
+        nudge(doors.home)
         numbers = [one.job for one in done]
         cluster = doors.cluster_of(spec.job.partition)
         if self._plans.silent(cluster):
@@ -135,6 +176,22 @@ class StoredDesk(JobDesk):
         say = say if new else f"{say}; {_had_already(numbers[-1])}"
         items = (*self._items(numbers[:-1]), found_item(last, doors.now()))
         return Submitted(items, new=new, answered=answered, say=say)
+
+    def _placed_each(self, asks: Sequence[Ask]) -> Iterator[Submitted | DeskError]:
+        """Written together and read together; nothing is planned yet, and nobody waits for it."""
+        doors = self._doors
+        with doors.turn:
+            done = doors.placed.submit_each(asks)
+        made = [[one.job for one in each] for each in done if not isinstance(each, KeyTaken)]
+        items = {item["id"]: item for item in self._items([number for each in made for number in each])}
+        for (spec, _, _), each in zip(asks, done, strict=True):
+            if isinstance(each, KeyTaken):
+                yield Clash(str(each))
+                continue
+            last, new = each[-1].job, each[-1].new
+            say = SILENT if self._plans.silent(doors.cluster_of(spec.job.partition)) else _planned_soon(last)
+            say = say if new else _had_already(last)
+            yield Submitted(tuple(items[one.job] for one in each), new=new, answered=False, say=say)
 
     def _items(self, numbers: Sequence[int]) -> tuple[Item, ...]:
         now = self._doors.now()
@@ -335,6 +392,12 @@ def _may_change(caller: Caller, found: Found) -> None:
 def _need(caller: Caller, role: Role, what: str) -> None:
     if caller.role < role:
         raise Forbidden(f"the role `{caller.role.word}` may not {what}; `{role.word}` may")
+
+
+def _planned_soon(number: int) -> str:
+    return (
+        f"job {number} is kept and will be planned within seconds; `glidepath job explain {number}` says more"
+    )
 
 
 def _had_already(number: int) -> str:

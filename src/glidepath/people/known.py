@@ -83,15 +83,19 @@ class People:
         self._lock = Lock()
         self._note_after = float("-inf")
 
-    def caller_of(self, token_text: str, wall: float) -> Caller:
-        """Who shows this token; raises `NotKnown`, or `StoreError` where the store gives no answer."""
-        # By digest: no token is kept, not even in memory.
-        key = hashlib.sha256(token_text.encode("utf-8", "replace")).digest()
+    def kept(self, token_text: str, wall: float) -> Caller | None:
+        """Whoever showed this token a moment ago. Never waits for anything."""
         with self._lock:
-            kept = self._kept.get(key)
+            kept = self._kept.get(_digest(token_text))
         if kept is not None and wall < kept[1] and 0 <= self.steady() - kept[2] < KNOWN_S:
             return kept[0]
-        asked_at = self.steady()
+        return None
+
+    def caller_of(self, token_text: str, wall: float) -> Caller:
+        """Who shows this token; raises `NotKnown`, or `StoreError` where the store gives no answer."""
+        if (kept := self.kept(token_text, wall)) is not None:
+            return kept
+        key, asked_at = _digest(token_text), self.steady()
         try:
             if token_text.startswith(f"{PREFIX}."):
                 caller, ends_wall = self._of_ours(token_text, wall)
@@ -136,6 +140,11 @@ class People:
             # Who somebody is does not depend on it.
             self._note_after = self.steady() + NOTE_AGAIN_S
             self.log.warning("the use of token %s was not noted: %s", shown.token.id, error)
+
+
+def _digest(token_text: str) -> bytes:
+    """No token is kept, not even in memory."""
+    return hashlib.sha256(token_text.encode("utf-8", "replace")).digest()
 
 
 def refusal(shown: Shown, wall: float) -> str:

@@ -184,6 +184,10 @@ class PeopleNow:
     known: People
     settings: Callable[[], OidcSettings | None]
 
+    def kept(self, token_text: str, wall: float) -> Caller | None:
+        """By the settings of a moment ago."""
+        return self.known.kept(token_text, wall)
+
     def caller_of(self, token_text: str, wall: float) -> Caller:
         use_provider(self.known, self.settings())
         return self.known.caller_of(token_text, wall)

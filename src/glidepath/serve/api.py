@@ -6,7 +6,7 @@ Who asks is known before anything of the body is read. What they may see is deci
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -20,14 +20,15 @@ from starlette.routing import Route
 
 from glidepath.core.text import one_line
 from glidepath.jobs.caller import Caller
-from glidepath.jobs.desk import JobDesk, LogAsked
+from glidepath.jobs.desk import LogAsked, ServedDesk
 from glidepath.jobs.errors import Clash, DeskError, Forbidden, Unanswered, Unknown, Unusable
 from glidepath.people.known import NotKnown
 from glidepath.people.register import Register
 from glidepath.serve.desk import Denied
+from glidepath.serve.gather import Gather
 from glidepath.serve.jobops import EVENT_STREAM, LOG_PATH
 from glidepath.serve.jobwords import LogWish
-from glidepath.serve.operation import PREFIX, Call, Operation, Reply
+from glidepath.serve.operation import PREFIX, Call, Operation, Reply, Together
 from glidepath.serve.operations import OPERATIONS
 from glidepath.serve.pace import Pace
 from glidepath.serve.stream import Listener, Streams, log_headers
@@ -60,6 +61,8 @@ KINDS = {
 
 class Knows(Protocol):
     """Who a token belongs to; a `NotKnown` where it is nobody's."""
+
+    def kept(self, token_text: str, wall: float) -> Caller | None: ...
 
     def caller_of(self, token_text: str, wall: float) -> Caller: ...
 
@@ -96,7 +99,7 @@ def _slow_down(pace: Pace, who: str) -> None:
 class Api:
     """The endpoints of one server for jobs."""
 
-    desk: JobDesk
+    desk: ServedDesk
     people: Knows
     register: Register
     paces: Paces
@@ -106,6 +109,11 @@ class Api:
 
     def __post_init__(self) -> None:
         self.streams = Streams(self.desk)
+        self._gathers = {
+            each.name: Gather(partial(self._run_each, each.together))
+            for each in OPERATIONS
+            if each.together is not None
+        }
 
     def routes(self) -> list[Route]:
         made = [Route(PREFIX + each.path, self._endpoint(each), methods=[each.method]) for each in OPERATIONS]
@@ -125,13 +133,20 @@ class Api:
         call = Call(caller, self.desk, self.register, request.path_params, query, body, key)
         if operation.also and EVENT_STREAM in request.headers.get("accept", ""):
             return await self._stream(request, call)
-        reply = await threaded(partial(self._run, operation, call))
+        if operation.together is not None and operation.together.may(call):
+            reply = await self._gathers[operation.name].ask(call)
+        else:
+            reply = await threaded(partial(self._run, operation, call))
         headers = {**HEADERS, **({"Location": reply.location} if reply.location else {})}
         return JSONResponse(reply.content, reply.status, headers)
 
     def _run(self, operation: Operation, call: Call) -> Reply:
         self.before()
         return operation.run(call)
+
+    def _run_each(self, together: Together, calls: Sequence[Call]) -> Sequence[Reply | Exception]:
+        self.before()
+        return together.run(calls)
 
     async def log(self, request: Request) -> Response:
         """GET of what a rank wrote: a piece, or all that comes until its attempt is over."""
@@ -163,7 +178,10 @@ class Api:
         try:
             if not token or len(token) > TOKEN_CHARS_MAX:
                 raise NotKnown
-            found = await threaded(partial(self.people.caller_of, token, self.wall()))
+            wall = self.wall()
+            found = self.people.kept(token, wall)
+            if found is None:
+                found = await threaded(partial(self.people.caller_of, token, wall))
         except NotKnown as error:
             self.paces.stranger(address)
             raise Denied(401, str(error)) from None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from glidepath.jobs.desk import WORDS, Asked, What, Word
-from glidepath.jobs.errors import Unusable
+from glidepath.jobs.desk import WORDS, Asked, Submitted, What, Wish, Word
+from glidepath.jobs.errors import DeskError
 from glidepath.jobs.submission import Submission, read_submission
 from glidepath.serve import jobwords as words
-from glidepath.serve.operation import PREFIX, Call, Operation, Reply
+from glidepath.serve.operation import PREFIX, Call, Operation, Reply, Together
 
 EVENT_STREAM = "text/event-stream"
 LOG_PATH = "/jobs/{job}/ranks/{rank}/log"
@@ -16,11 +16,23 @@ LOG_SUMMARY = "What a rank wrote, from the store of logs and not from a pod that
 
 
 def _submit(call: Call) -> Reply:
-    if call.key and call.query.count > 1:
-        raise Unusable("a client key is for one job; leave out `count`")
-    done = call.desk.submit(
-        call.caller, call.body, key=call.key, count=call.query.count, wait_s=call.query.wait
+    return _submitted(
+        call.desk.submit(call.caller, call.body, key=call.key, count=call.query.count, wait_s=call.query.wait)
     )
+
+
+def _submit_each(calls: Sequence[Call]) -> Sequence[Reply | Exception]:
+    wishes = [Wish(call.caller, call.body, call.key, call.query.count) for call in calls]
+    done = calls[0].desk.submit_each(wishes)
+    return [one if isinstance(one, DeskError) else _submitted(one) for one in done]
+
+
+def _waits_for_no_start(call: Call) -> bool:
+    asked: words.SubmitAsked = call.query
+    return asked.wait == 0 and asked.count == 1
+
+
+def _submitted(done: Submitted) -> Reply:
     content = {"jobs": list(done.items), "new": done.new, "answered": done.answered, "say": done.say}
     where = f"{PREFIX}/jobs/{done.items[-1]['id']}"
     return Reply(content, 201 if done.new else 200, where)
@@ -111,6 +123,7 @@ JOB_OPERATIONS: tuple[Operation, ...] = (
         reads=read_submission,
         body_needed=True,
         statuses=(201, 200),
+        together=Together(_waits_for_no_start, _submit_each),
     ),
     Operation(
         "test",

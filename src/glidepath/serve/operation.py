@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel
 
 from glidepath.jobs.caller import Caller
-from glidepath.jobs.desk import JobDesk
+from glidepath.jobs.desk import ServedDesk
 from glidepath.jobs.errors import Unknown
 from glidepath.people.register import Register
 
@@ -22,7 +22,7 @@ class Call:
     """One request of somebody who has shown who they are."""
 
     caller: Caller
-    desk: JobDesk
+    desk: ServedDesk
     register: Register
     path: Mapping[str, str] = field(default_factory=dict)
     query: Any = None
@@ -47,6 +47,14 @@ Run = Callable[[Call], Reply]
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """How calls of one operation are done many at a time, where they may be; a refusal is of one of them."""
+
+    may: Callable[[Call], bool]
+    run: Callable[[Sequence[Call]], Sequence[Reply | Exception]]
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One thing that can be asked for. `run` may wait for the store and is called on a thread."""
 
@@ -61,6 +69,7 @@ class Operation:
     reads: Callable[[Any], Any] | None = None  # of a body that has a reader of its own
     body_needed: bool = False
     statuses: tuple[int, ...] = (200,)
+    together: Together | None = None
     also: str = ""  # another type of answer, streamed by whoever serves
 
     @property

@@ -54,6 +54,11 @@ _SERVER_STATES = ("08", "25006", "40", "42501", "53", "55", "57", "58")
 _SERVER_GONE = frozenset({"OperationalError", "InterfaceError", "ConnectionTimeout"})
 
 
+# Opening one costs more than most of what is asked: as many stay open as threads ask at once under
+# load. Each may keep 2 MB of pages.
+CONNECTIONS = {"pool_size": 16, "max_overflow": 48}
+
+
 class StoreError(OSError):
     """Anything that the world did to the store; the sentence says what and what to do."""
 
@@ -228,7 +233,7 @@ def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
             raise
         return connection
 
-    engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=QueuePool)
+    engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=QueuePool, **CONNECTIONS)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
