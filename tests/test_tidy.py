@@ -80,6 +80,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "people": ("core", "clock", "store", "config", "jobs", "straight"),
     "straight": (),
     "sample": ("core", "store"),
+    "metering": ("core", "store", "journal", "config"),
     "sweeping": ("core", "store", "ranklog", "config"),
     "machine": (),
     "machinecode": ("core",),

@@ -15,7 +15,15 @@ from dataclasses import dataclass, field, replace
 from glidepath.calls import ThreadCalls
 from glidepath.clock import Moment, SteadyClock
 from glidepath.cluster import kind_of
-from glidepath.config import ClusterSettings, Settings, book_of, cluster_own, partition_rules
+from glidepath.config import (
+    AccountingSettings,
+    ClusterSettings,
+    Settings,
+    book_of,
+    cluster_own,
+    partition_rules,
+    rates_of,
+)
 from glidepath.core.cycle import Did, Failed, Outcome, Plan, Refused
 from glidepath.core.place.acts import Launch, PlaceAction
 from glidepath.core.place.rank import ClusterName
@@ -24,9 +32,11 @@ from glidepath.core.place.turn import PlaceMemory, Rules, Snapshot, Word
 from glidepath.core.quantity import NodeName, Resources
 from glidepath.core.schedule.cluster import ProjectName, Window
 from glidepath.journal.journal import Journal
+from glidepath.journal.meter import Meter
 from glidepath.journal.placing import PlacingJournal
 from glidepath.loop import Cycle, run_cycle
 from glidepath.machine import machine
+from glidepath.metering import Metering
 from glidepath.nudge import Nudges
 from glidepath.ports import Cluster, Lively, Place
 from glidepath.scheduler import PlaceDoors, Scheduler
@@ -87,7 +97,7 @@ def cluster_rules(name: str, settings: Settings, clock: SteadyClock) -> Rules:
             for each, part in sorted(settings.partitions.items())
             if part.cluster == name
         ),
-        book=book_of(cluster),
+        book=book_of(cluster, settings.accounting),
         windows=tuple(
             Window(
                 f"{window.why} {number + 1}",
@@ -274,17 +284,25 @@ class Placements:
         self._store, self._lease, self._clock = store, lease, clock
         self._made: str = ""
         self._nudges: Nudges | None = None
+        self._accounting = AccountingSettings()
+        self.metering: Metering | None = None
         self.running: tuple[Placement, ...] = ()
 
     def take_up(self, settings: Settings, place: Place) -> None:
         """Serve the clusters of these settings; where nothing of them changed, those that run go on."""
         placed = {name: part for name, part in settings.partitions.items() if part.cluster is not None}
-        made = repr((sorted(settings.clusters.items()), sorted(placed.items()), settings.keep.log_size))
+        self._accounting = settings.accounting
+        ways = (settings.keep.log_size, settings.accounting)
+        made = repr((sorted(settings.clusters.items()), sorted(placed.items()), ways))
         if made == self._made:
             return
         self.stop()
         self._made = made
         place = replace(place, log_bytes_max=settings.keep.log_size * MIB)
+        # Also where no cluster is left: what ran on one was written down, and is still to be counted.
+        meter = Meter(self._store, hold=self._lease.hold)
+        self.metering = Metering(meter, lambda: self._accounting, self._clock.now, self._clock.wall)
+        self.metering.start()
         self.running = tuple(self._placement(name, settings, place) for name in sorted(settings.clusters))
         self._nudges = Nudges(place.home, self._wake)
         self._nudges.start()
@@ -301,13 +319,16 @@ class Placements:
     def _placement(self, name: str, settings: Settings, place: Place) -> Placement:
         rules = cluster_rules(name, settings, self._clock)
         partitions = tuple(part.name for part in rules.partitions)
-        journal = PlacingJournal(self._store, name, partitions, hold=self._lease.hold)
+        rates = rates_of(settings.accounting)
+        journal = PlacingJournal(self._store, name, partitions, hold=self._lease.hold, rates=rates)
+        assert self.metering is not None
         doors = PlaceDoors(
             cluster=cluster_door(name, settings.clusters[name], place),
             ledger=journal,
             calls=ThreadCalls(),
             clock=self._clock,
             words=self._words,
+            accounts=self.metering.accounts,
             ours=self._lease.check,
         )
         return Placement(
@@ -330,7 +351,9 @@ class Placements:
                 return placement.trouble
             if not placement.alive:
                 return f"the scheduler of the cluster `{placement.name}` has died; restart glidepath"
-        return ""
+        if self.metering is not None and not self.metering.alive:
+            return "the meter of usage has died; restart glidepath"
+        return self.metering.trouble if self.metering is not None else ""
 
     def stop(self) -> None:
         if self._nudges is not None:
@@ -338,6 +361,9 @@ class Placements:
             self._nudges = None
         for placement in self.running:
             placement.stop()
+        if self.metering is not None:
+            self.metering.stop()
+            self.metering = None
         self.running, self._made = (), ""
 
 

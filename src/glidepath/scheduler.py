@@ -27,6 +27,7 @@ from glidepath.core.cycle import (
     Unseen,
     Unsure,
 )
+from glidepath.core.place.accounts import Accounts
 from glidepath.core.place.acts import Clear, Halt, Launch, Noted, PlaceAction, Settle, Stray, Stretch, Tell
 from glidepath.core.place.asked import rank_set
 from glidepath.core.place.check import breaches
@@ -72,6 +73,7 @@ class PlaceDoors:
     calls: Calls
     clock: Clock
     words: Callable[[], tuple[Word, ...]] = lambda: ()
+    accounts: Callable[[], Accounts] = Accounts
     ours: Callable[[], bool] = lambda: True
     stopping: bool = False
     read_s_max: float = 30.0
@@ -106,7 +108,8 @@ class Scheduler:
             others = {split_key(one.key)[0] for one in sets.value.sets if one.key not in roll.keys}
             others -= roll.records.keys()
             known = doors.ledger.known(others) if others else known
-        return Snapshot(now, roll, nodes, sets, doors.words(), known, doors.stopping)
+        words, accounts = doors.words(), doors.accounts()
+        return Snapshot(now, roll, nodes, sets, words, known, doors.stopping, accounts)
 
     def _sighting(self, key: str, answers: dict[str, Answer], now: Instant) -> Seen[Any] | Unseen:
         found = answers[key]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from glidepath.core.account.right import Bar, Claim, Lost, Mount, Rights, VolumeRule, bar
+from glidepath.core.account.run import MILLIONTHS
 from glidepath.core.account.wallet import Purse, Tree
 from glidepath.core.quantity import Instant
 
 NOW = Instant(10_000)
 ADA = Claim("ada", "physics")
-DRY = {"science": Purse("science", 100, 0)}
+DRY = {"science": Purse("science", 100 * MILLIONTHS, 0)}
 TREE = Tree({"physics": "science"})
 MOUNTED = Claim("ada", "physics", (Mount("scratch"),))
 
@@ -55,7 +56,8 @@ MOUNTED = Claim("ada", "physics", (Mount("scratch"),))
             Rights(TREE, DRY, {"science": Instant(9_000)}),
             Bar(
                 Lost.DRY,
-                "the project `science`, which `physics` draws from, has nothing left to spend",
+                "the project `science`, which `physics` draws from, has nothing left to spend: "
+                "100 of 100 credits are spent",
                 Instant(12_600),
             ),
         ),

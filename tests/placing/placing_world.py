@@ -11,6 +11,7 @@ from glidepath.calls import InlineCalls
 from glidepath.clock import Moment
 from glidepath.core.account.run import Rates
 from glidepath.core.cycle import Did, Done, Failed, Outcome, Plan, Refused, Unsure
+from glidepath.core.place.accounts import Accounts, Terms
 from glidepath.core.place.acts import PlaceAction
 from glidepath.core.place.rank import (
     Cause,
@@ -30,6 +31,7 @@ from glidepath.core.quantity import Instant, NodeName, Resources
 from glidepath.core.schedule.cluster import Node, NodeState, Partition, PartitionName, Queue
 from glidepath.core.schedule.job import OnLoss
 from glidepath.journal.placing import PlacingJournal
+from glidepath.journal.rights import read_accounts
 from glidepath.loop import Cycle, run_cycle
 from glidepath.placement import PlaceRecorder
 from glidepath.scheduler import PlaceDoors, Scheduler
@@ -240,9 +242,10 @@ class PlacingWorld:
         url: str = "",
         rules: Rules | None = None,
         rates: Rates | None = None,
+        terms: Terms | None = None,
     ) -> None:
         self.time = Time()
-        self.rates = rates or Rates()
+        self.rates, self.terms = rates or Rates(), terms
         self.cluster = MemoryCluster(self.time, tuple(a_node(f"n{at + 1}") for at in range(nodes)))
         self.store = open_store(url or f"sqlite:///{folder / 'place.db'}")
         migrate(self.store)
@@ -260,10 +263,19 @@ class PlacingWorld:
         self.memory = PlaceMemory(journal.memory()[0])
         wrapped = mortal.wrap(journal)
         doors = PlaceDoors(
-            mortal.wrap(self.cluster), wrapped, InlineCalls(), self.time, words=lambda: self.words
+            mortal.wrap(self.cluster),
+            wrapped,
+            InlineCalls(),
+            self.time,
+            words=lambda: self.words,
+            accounts=self.accounts,
         )
         self.scheduler = Scheduler(doors, self.rules)
         self.recorder = PlaceRecorder(self.scheduler, wrapped, self.time.moment)
+
+    def accounts(self) -> Accounts:
+        """None but where a test has terms: as the store has them now."""
+        return read_accounts(self.store, self.time.now(), self.terms) if self.terms else Accounts()
 
     def turn(self, *, after_s: int = 1) -> Cycle[Snapshot, PlaceMemory, PlaceAction]:
         self.time.at += after_s

@@ -4,6 +4,7 @@ It refuses to know what is done with them. Every mistake of every file is told a
 and key; nothing else in glidepath reads a settings file.
 """
 
+from glidepath.config.accounting import AccountingSettings, account_terms, rates_of
 from glidepath.config.cluster import ClusterSettings
 from glidepath.config.default import default_settings
 from glidepath.config.page import EXAMPLE, reference
@@ -26,6 +27,7 @@ from glidepath.config.watch import Watcher
 
 __all__ = [
     "EXAMPLE",
+    "AccountingSettings",
     "ClusterSettings",
     "ConfigError",
     "KeepSettings",
@@ -33,6 +35,7 @@ __all__ = [
     "Problem",
     "Settings",
     "Watcher",
+    "account_terms",
     "book_of",
     "cluster_own",
     "default_settings",
@@ -41,6 +44,7 @@ __all__ = [
     "partition_rules",
     "partitions_of",
     "placed_of",
+    "rates_of",
     "reference",
     "rules_of",
     "show",

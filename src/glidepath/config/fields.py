@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -40,7 +40,7 @@ class Unit:
     """How the reference page calls a kind of value, and how a value of it is written in TOML."""
 
     word: str
-    written: Callable[[int], str]
+    written: Callable[[Any], str]
 
 
 def exact_duration(seconds: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from glidepath.config.accounting import AccountingSettings
 from glidepath.config.agent import AgentSettings, DowntimeSettings
 from glidepath.config.cluster import ClusterSettings, ClusterWindowSettings, PartitionSettings
 from glidepath.config.fields import exact_duration
@@ -37,6 +38,7 @@ from glidepath.plugins import BACKENDS, DEMAND, POLICIES, Catalog, Installed, Pl
 TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("[store]", StoreSettings),
     ("[keep]", KeepSettings),
+    ("[accounting]", AccountingSettings),
     ("[cycle]", CycleSettings),
     ("[pilots]", PilotSettings),
     ("[policy]", PolicySettings),

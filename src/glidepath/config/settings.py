@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from glidepath.config.accounting import AccountingSettings
 from glidepath.config.cluster import ClusterSettings, PartitionSettings
 from glidepath.config.fields import COUNT_MAX, Duration, Name, Positive, Size, Span, Text, Word
 from glidepath.config.oidc import OidcSettings
@@ -311,6 +312,9 @@ class Settings(Table):
     store: StoreSettings = Field(default_factory=StoreSettings, description="Where things are kept.")
     keep: KeepSettings = Field(
         default_factory=KeepSettings, description="How long jobs that are over are kept."
+    )
+    accounting: AccountingSettings = Field(
+        default_factory=AccountingSettings, description="What placed jobs are charged."
     )
     cycle: CycleSettings = Field(default_factory=CycleSettings, description="How often glidepath decides.")
     pilots: PilotSettings = Field(default_factory=PilotSettings, description="What holds for all pilots.")

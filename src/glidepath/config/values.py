@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from glidepath.config.accounting import AccountingSettings
 from glidepath.config.checks import amount_of, own_values
 from glidepath.config.cluster import OWN_KINDS, ClusterKinds, ClusterSettings, PartitionSettings
 from glidepath.config.settings import PoolSettings, Settings
@@ -118,7 +119,7 @@ def partition_rules(name: str, part: PartitionSettings) -> Partition:
     )
 
 
-def book_of(cluster: ClusterSettings) -> Book:
+def book_of(cluster: ClusterSettings, accounting: AccountingSettings) -> Book:
     """How the queues of a cluster are run."""
     cap = amount_of(cluster.user_cap)
     return Book(
@@ -126,6 +127,8 @@ def book_of(cluster: ClusterSettings) -> Book:
         user_cap=cap if cap else None,
         user_jobs_max=cluster.user_jobs_max,
         notice_s=cluster.notice,
+        fair=accounting.fair,
+        half_life_s=accounting.half_life,
     )
 
 

@@ -86,6 +86,7 @@ class Because(StrEnum):
     WINDOW_IN_THE_WAY = "nodes are free, and a window closes them before the job would be over"
     BESIDE_WAITS = "the job starts together with others, and there is no room for all of them"
     QUEUE_PAUSED = "the queue or the partition is paused by an operator"
+    NO_RIGHT = "the job has no right to run at present"
     TOO_LATE = "the latest start of the job has passed"
 
     # About a job that runs.
@@ -96,6 +97,9 @@ class Because(StrEnum):
     NOTICE_GIVEN = "the job has no time limit and a window is near"
     WINDOW_OPENS = "the job has no time limit and its window opens now"
     STOPPED_FOR = "the job may be stopped, and a project within its guarantee needs the room"
+
+    RIGHT_LOST = "the job has lost its right to run"
+    RIGHT_ENDS = "the job is told that its right to run ends"
 
     # About a placed job and its ranks, by what its cluster lists.
     CLUSTER_UNSEEN = "the cluster cannot be seen, so nothing is started or settled there"

@@ -9,13 +9,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from glidepath.config import book_of
+from glidepath.config import account_terms, book_of
 from glidepath.core.cycle import Reason
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.job import Book, Job, JobName, Memory, World
 from glidepath.jobs.doors import Doors, Now
 from glidepath.jobs.errors import Unanswered
 from glidepath.journal.placing import PlacingJournal
+from glidepath.journal.rights import read_accounts
 from glidepath.machinecode import spare
 from glidepath.store.placed import PlacedJob
 
@@ -58,15 +59,17 @@ class Plans:
 
     def start_of(self, cluster: str, job: Job) -> Start:
         """If it were submitted now."""
-        world, book, memory = self._world(cluster)
+        world, book, memory = self._world(cluster, also=(job,))
         from glidepath.core.schedule.acts import Refuse
         from glidepath.core.schedule.acts import Start as Starting
         from glidepath.core.schedule.decide import decide
         from glidepath.core.schedule.starts import starts_of
 
+        if why := dict(world.shut_out).get(job.project):
+            return Start(None, why=why)
         # Room for it, too, where it is a batch job: the question is when it could start.
-        book = replace(book, keep=len(world.waiting) + 1)
-        schedule = decide(replace(world, waiting=(*world.waiting, job)), book, memory)
+        book = replace(book, keep=len(world.waiting))
+        schedule = decide(world, book, memory)
         for decision in schedule.plan.decisions:
             if decision.about == f"job:{job.name}":
                 if isinstance(decision.action, Refuse):
@@ -106,11 +109,11 @@ class Plans:
             said.append("nobody plans at present: `glidepath up` does not run")
         return tuple(said)
 
-    def _world(self, cluster: str) -> tuple[World, Book, Memory]:
+    def _world(self, cluster: str, *, also: tuple[Job, ...] = ()) -> tuple[World, Book, Memory]:
         """What the next plan would be made of, from what is in the store."""
         doors = self.doors
         spare(sum(doors.placed.counts().values()))  # Before anything of the scheduler is imported.
-        from glidepath.core.place.turn import PlaceMemory, Word, world_of
+        from glidepath.core.place.turn import PlaceMemory, Word, with_accounts, world_of
 
         with self._lock:
             journal = self._journal(cluster)
@@ -123,8 +126,12 @@ class Plans:
             memory, _ = journal.memory()
             roll = journal.roll()
         words = tuple(Word(pause.about, pause.drain) for pause in doors.journal.pauses())
-        world = world_of(roll, nodes, PlaceMemory(memory), words=words, now=doors.clock().now())
-        return world, book_of(doors.settings.clusters[cluster]), memory
+        now, accounting = doors.clock().now(), doors.settings.accounting
+        accounts = read_accounts(doors.store, now, account_terms(accounting))
+        world = world_of(roll, nodes, PlaceMemory(memory), words=words, now=now)
+        book = replace(book_of(doors.settings.clusters[cluster], accounting), shares=accounts.shares)
+        world = replace(world, waiting=(*world.waiting, *also))
+        return with_accounts(world, accounts), book, memory
 
     def _journal(self, cluster: str) -> PlacingJournal:
         fresh = self.doors.placing(cluster)

@@ -6,20 +6,21 @@ to count; what runs come to is the meter's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from operator import add
 
 from sqlalchemy import Connection, select, update
 
 from glidepath.core.account.run import Held, Rates
-from glidepath.core.quantity import Instant, NodeName, Resources
-from glidepath.core.schedule.cluster import DEVICE_MILLI
+from glidepath.core.quantity import Instant, NodeName
+from glidepath.core.schedule.cluster import DEVICE_MILLI, Node
 from glidepath.store.job_rows import jobs
 from glidepath.store.placed import PlacedJob, joined, placed_of
 from glidepath.store.usage_rows import usage_runs
 
-Sizes = Callable[[NodeName], Resources | None]
+Nodes = Callable[[NodeName], Node | None]
 # How far a run is counted: not at all, up to the last look of the meter, for good.
 NOT_COUNTED, UP_TO_METER, COUNTED = 0, 1, 2
 NO_REFUND, REFUND_DUE, REFUNDED = 0, 1, 2
@@ -31,7 +32,7 @@ class Books:
 
     conn: Connection
     rates: Rates
-    size_of: Sizes  # of nodes that a job has for itself
+    node_of: Nodes  # as the plan was made with them
 
     def began(self, job: int, attempt: int, at: Instant) -> None:
         """All ranks run. A second word of the same beginning changes nothing."""
@@ -52,7 +53,8 @@ class Books:
         if row is None:
             return
         found = placed_of(row)
-        held = held_by(found, self.size_of)
+        by_kind = held_by(found, self.node_of)
+        held = reduce(add, by_kind.values(), Held())
         spec = found.spec
         self.conn.execute(
             usage_runs.insert(),
@@ -66,7 +68,7 @@ class Books:
                 "memory_mib": held.memory_mib,
                 "disk_mib": held.disk_mib,
                 "gpu_milli": held.gpu_milli,
-                "rate": held.rate(self.rates),
+                "rate": sum(part.rate(self.rates, kind) for kind, part in by_kind.items()),
                 "began_at": at,
                 "ended_at": None,
                 "counted": NOT_COUNTED,
@@ -85,24 +87,21 @@ class Books:
         return bool(done.rowcount)
 
 
-def held_by(found: PlacedJob, size_of: Sizes) -> Held:
-    """What the ranks that go on keep from others: their requests, or whole nodes."""
+def held_by(found: PlacedJob, node_of: Nodes) -> dict[str, Held]:
+    """What the ranks that go on keep from others, by the kind of their GPUs: requests, or whole nodes."""
     ask, gone = found.record.job.ask, set(found.record.gone)
-    seats = [place for rank, place in enumerate(found.record.places) if rank not in gone]
-    held = Held()
-    for place in seats:
-        size = (size_of(place.node) if ask.exclusive else None) or ask.size
-        gpus = size.gpus * DEVICE_MILLI or ask.gpu_milli
-        held = Held(
-            held.cpu_milli + size.cpu_milli,
-            held.memory_mib + size.memory_mib,
-            held.disk_mib + size.disk_mib,
-            held.gpu_milli + gpus,
-        )
+    held: dict[str, Held] = {}
+    for rank, place in enumerate(found.record.places):
+        if rank in gone:
+            continue
+        node = node_of(place.node)
+        size = node.size if ask.exclusive and node is not None else ask.size
+        gpu_milli = size.gpus * DEVICE_MILLI or ask.gpu_milli
+        kind = node.gpu_kind if gpu_milli and node is not None else ""
+        part = Held(size.cpu_milli, size.memory_mib, size.disk_mib, gpu_milli)
+        held[kind] = held.get(kind, Held()) + part
     return held
 
 
-def sizes_of(nodes: Any) -> Sizes:
-    """By the nodes that the plan was made with."""
-    by_name = {node.name: node.size for node in nodes}
-    return by_name.get
+def by_name(nodes: Iterable[Node]) -> Nodes:
+    return {node.name: node for node in nodes}.get

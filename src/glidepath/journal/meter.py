@@ -11,22 +11,29 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, or_, select, update
+from sqlalchemy import Connection, Table, bindparam, or_, select, update
 
 from glidepath.core.account.run import HOUR_S, Held, Payer, Run, slices
-from glidepath.core.account.wallet import Allocation, Drawn, Purse, Tree, drawn, given_back, purses
+from glidepath.core.account.wallet import Drawn, drawn, given_back
 from glidepath.core.quantity import Instant
 from glidepath.journal.books import COUNTED, NOT_COUNTED, REFUND_DUE, REFUNDED, UP_TO_METER
 from glidepath.store.engine import Store, insert
 from glidepath.store.people_rows import projects
-from glidepath.store.usage_rows import allocations, usage_hours, usage_meter, usage_runs
+from glidepath.store.usage_rows import (
+    DAY_HOURS,
+    KEYS,
+    SUMS,
+    allocations,
+    usage_days,
+    usage_hours,
+    usage_meter,
+    usage_runs,
+)
+from glidepath.store.wallets import grants_of, purses_of, tree_of
 
 METER = 1
-SUMS = ("seconds", "cpu_milli_s", "memory_mib_s", "disk_mib_s", "gpu_milli_s", "charge", "refund", "runs")
-KEYS = ("hour", "owner", "project", "partition")
+# When, as hours or days since the epoch, and whose.
 Hour = tuple[int, str, str, str]
-# One allocation has no bound in numbers, and a sum of many must fit into the store.
-GRANTED_MAX = 10**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +144,25 @@ class _Counting:
             self.conn.execute(mine, [{"run": id} for id in ids])
 
     def write(self) -> None:
+        days: defaultdict[Hour, list[int]] = defaultdict(lambda: [0] * len(SUMS))
+        for (hour, owner, project, partition), sums in self.sums.items():
+            day = days[hour // DAY_HOURS, owner, project, partition]
+            for at, amount in enumerate(sums):
+                day[at] += amount
+        self._grow(usage_hours, "hour", self.sums)
+        self._grow(usage_days, "day", days)
+
+    def _grow(self, table: Table, when: str, found: Mapping[Hour, list[int]]) -> None:
+        keys = (when, *KEYS)
         rows = [
-            {**dict(zip(KEYS, key, strict=True)), **dict(zip(SUMS, sums, strict=True))}
-            for key, sums in sorted(self.sums.items())
+            {**dict(zip(keys, key, strict=True)), **dict(zip(SUMS, sums, strict=True))}
+            for key, sums in sorted(found.items())
         ]
         if not rows:
             return
-        new = insert(self.conn, usage_hours)
-        grown = {name: usage_hours.c[name] + new.excluded[name] for name in SUMS}
-        self.conn.execute(new.on_conflict_do_update(index_elements=KEYS, set_=grown), rows)
+        new = insert(self.conn, table)
+        grown = {name: table.c[name] + new.excluded[name] for name in SUMS}
+        self.conn.execute(new.on_conflict_do_update(index_elements=keys, set_=grown), rows)
 
 
 def run_of(row: Any) -> Run:
@@ -188,22 +205,6 @@ def mark_dry(conn: Connection, now: Instant) -> tuple[tuple[str, ...], tuple[str
     for name in sorted(had - dry):
         conn.execute(update(projects).where(projects.c.name == name).values(dry_at=None))
     return tuple(sorted(dry)), tuple(sorted(dry - had))
-
-
-def tree_of(conn: Connection) -> Tree:
-    rows = conn.execute(select(projects.c.name, projects.c.parent).where(projects.c.parent != ""))
-    return Tree({row.name: row.parent for row in rows})
-
-
-def grants_of(conn: Connection) -> list[Allocation]:
-    return [
-        Allocation(row.id, row.project, row.granted, Instant(row.starts_at), Instant(row.ends_at), row.drawn)
-        for row in conn.execute(select(allocations).order_by(allocations.c.id))
-    ]
-
-
-def purses_of(conn: Connection, now: Instant) -> dict[str, Purse]:
-    return purses(grants_of(conn), now)
 
 
 def _metered_at(conn: Connection) -> Instant | None:

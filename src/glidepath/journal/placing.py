@@ -39,7 +39,7 @@ from glidepath.core.schedule.cluster import Cluster
 from glidepath.core.schedule.job import JobName, Lesson, Memory, Promise, Tally
 from glidepath.core.units import shown_duration
 from glidepath.journal import wire
-from glidepath.journal.books import Books, sizes_of
+from glidepath.journal.books import Books, by_name
 from glidepath.journal.codec import coder
 from glidepath.journal.live import LiveJobs
 from glidepath.journal.told import ToldPlans
@@ -54,6 +54,7 @@ KEEP_LESSONS_S = 30
 # A start that moves by less is not told: it moves by seconds whenever a job ends early.
 MOVE_TOLD_S = 60
 NODES_SHOWN = 4
+NO_START = "while its nodes are away, its queue rests or its project may not spend"
 
 STATE_OF = {Then.DONE: JobState.DONE, Then.FAILED: JobState.FAILED, Then.CANCELLED: JobState.CANCELLED}
 
@@ -153,7 +154,7 @@ class PlacingJournal:
             self.hold(conn)
             numbered(conn)
             nodes = (cluster or self._cluster or Cluster((), ())).nodes
-            books = Books(conn, self.rates, sizes_of(nodes))
+            books = Books(conn, self.rates, by_name(nodes))
             held = _Changes(conn, moment, books).done(plan.actions)
             told = self._promises(conn, schedule.promises, wall)
             self._state_kept(conn, moment, schedule, cluster)
@@ -230,12 +231,15 @@ class PlacingJournal:
             body = wire.compressed(_OUTCOMES.encode(outcomes))
             of_cycle = update(schedule_cycles).where(schedule_cycles.c.cycle == self._plans.row)
             conn.execute(of_cycle.values(outcomes=body))
-            _Changes(conn, moment, Books(conn, self.rates, sizes_of(()))).not_taken(failed)
+            _Changes(conn, moment, Books(conn, self.rates, by_name(()))).not_taken(failed)
 
 
 def _promise_words(one: Promise, had: Instant | None) -> tuple[str, str]:
     if one.at >= NEVER:
-        return "promise", "no start can be told while its nodes are away or its queue rests"
+        return (
+            "promise",
+            f"no start can be told {NO_START}",
+        )
     nodes = ", ".join(place.node for place in one.places[:NODES_SHOWN])
     more = ", ..." if len(one.places) > NODES_SHOWN else ""
     when = f"start at {_clock(one.at)} on {nodes}{more}"

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Table, func, inspect, select
 from glidepath.store.engine import Store, StoreError, insert
 from glidepath.store.placed_rows import schedule_state
 from glidepath.store.schema import metadata, pauses, schema_version
-from glidepath.store.usage_rows import projects_in_a_tree
+from glidepath.store.usage_rows import days_of_hours, projects_in_a_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ MIGRATIONS = (
     Migration(7, "people, projects and their tokens"),
     Migration(8, "usage, allocations, projects in a tree", projects_in_a_tree),
     Migration(9, "plans of placed jobs say up to which event they saw", _plans_that_say_what_they_saw),
+    Migration(10, "usage by the day", days_of_hours),
 )
 KNOWN = MIGRATIONS[-1].number
 

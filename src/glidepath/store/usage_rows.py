@@ -6,7 +6,9 @@ so that what is charged can be told from what ran, long after the runs are swept
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Connection, Double, Index, Integer, Table, Text, inspect
+from typing import Any
+
+from sqlalchemy import Column, Connection, Double, Index, Integer, Table, Text, func, inspect, select
 
 from glidepath.store.people_rows import projects
 from glidepath.store.schema import Whole, metadata
@@ -37,23 +39,43 @@ Index("usage_runs_refund", usage_runs.c.refund)
 Index("usage_runs_open", usage_runs.c.counted, usage_runs.c.id)
 Index("usage_runs_of", usage_runs.c.job, usage_runs.c.attempt)
 
+
+def _sums() -> list[Column[Any]]:
+    """Whose, where, and what it came to."""
+    return [
+        Column("owner", Text, primary_key=True),
+        Column("project", Text, primary_key=True),
+        Column("partition", Text, primary_key=True),
+        Column("seconds", Whole, nullable=False),
+        Column("cpu_milli_s", Whole, nullable=False),
+        Column("memory_mib_s", Whole, nullable=False),
+        Column("disk_mib_s", Whole, nullable=False),
+        Column("gpu_milli_s", Whole, nullable=False),
+        Column("charge", Whole, nullable=False),  # millionths of a credit, refunds not taken off
+        Column("refund", Whole, nullable=False),
+        Column("runs", Whole, nullable=False),  # that began in this time
+    ]
+
+
 usage_hours = Table(
     "usage_hours",
     metadata,
     Column("hour", Whole, primary_key=True, autoincrement=False),  # hours since the epoch
-    Column("owner", Text, primary_key=True),
-    Column("project", Text, primary_key=True),
-    Column("partition", Text, primary_key=True),
-    Column("seconds", Whole, nullable=False),
-    Column("cpu_milli_s", Whole, nullable=False),
-    Column("memory_mib_s", Whole, nullable=False),
-    Column("disk_mib_s", Whole, nullable=False),
-    Column("gpu_milli_s", Whole, nullable=False),
-    Column("charge", Whole, nullable=False),  # millionths of a credit, refunds not taken off
-    Column("refund", Whole, nullable=False),
-    Column("runs", Whole, nullable=False),  # that began in this hour
+    *_sums(),
     info=SINCE,
 )
+
+# The same by the day: a question about a year reads a twentieth of the rows.
+usage_days = Table(
+    "usage_days",
+    metadata,
+    Column("day", Whole, primary_key=True, autoincrement=False),  # days since the epoch
+    *_sums(),
+    info={"since": 10},
+)
+KEYS = ("owner", "project", "partition")
+SUMS = tuple(column.name for column in usage_hours.c if column.name not in (*KEYS, "hour"))
+DAY_HOURS = 24
 
 allocations = Table(
     "allocations",
@@ -90,3 +112,11 @@ def projects_in_a_tree(connection: Connection) -> None:
             connection.exec_driver_sql(f"ALTER TABLE projects ADD COLUMN {name} {kind}")
     if "dry_at" not in had:
         connection.exec_driver_sql("ALTER TABLE projects ADD COLUMN dry_at BIGINT")
+
+
+def days_of_hours(connection: Connection) -> None:
+    """What step 10 adds: the days of all hours that there are."""
+    day = usage_hours.c.hour // DAY_HOURS
+    keys = [usage_hours.c[name] for name in KEYS]
+    query = select(day, *keys, *(func.sum(usage_hours.c[name]) for name in SUMS)).group_by(day, *keys)
+    connection.execute(usage_days.insert().from_select(["day", *KEYS, *SUMS], query))

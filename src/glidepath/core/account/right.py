@@ -6,11 +6,11 @@ not be looked at bar nobody: there is no action on doubt.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from glidepath.core.account.wallet import Purse, Tree, dry_above
+from glidepath.core.account.wallet import Purse, Tree, credits, dry_above
 from glidepath.core.quantity import Instant
 
 
@@ -63,6 +63,7 @@ class Rights:
     members: Mapping[str, frozenset[str]] | None = None  # by project; None where nobody keeps such a list
     volumes: Mapping[str, VolumeRule] | None = None
     dry_grace_s: int = 3600
+    dry_stops: bool = True  # whether what runs of a dry project is ended after that
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,26 @@ class Bar:
 
     lost: Lost
     why: str
-    ends_at: Instant
+    ends_at: Instant | None = None  # none: not at all, or nobody has said yet from when on it counts
+
+
+def shut_out(projects: Iterable[str], rights: Rights, now: Instant) -> dict[str, Bar]:
+    """Those of the projects whose jobs may not begin, whoever they are of. Of no project is everybody."""
+    if not rights.closed and not any(purse.dry for purse in rights.purses.values()):
+        return {}
+    found = {name: closed_bar(name, rights, now) or dry_bar(name, rights) for name in set(projects) if name}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def closed_bar(project: str, rights: Rights, now: Instant) -> Bar | None:
+    return Bar(Lost.CLOSED, f"the project `{project}` is closed", now) if project in rights.closed else None
 
 
 def bar(claim: Claim, rights: Rights, now: Instant) -> Bar | None:
     """The first right that is missing; those that leave no time come first."""
     project = claim.project
-    if project in rights.closed:
-        return Bar(Lost.CLOSED, f"the project `{project}` is closed", now)
+    if closed := closed_bar(project, rights, now):
+        return closed
     if project and rights.members is not None:
         found = rights.members.get(project)
         if found is not None and claim.owner not in found:
@@ -88,13 +101,20 @@ def bar(claim: Claim, rights: Rights, now: Instant) -> Bar | None:
     for mount in claim.mounts:
         if why := _withheld(mount, claim, rights):
             return Bar(Lost.VOLUME, why, now)
+    return dry_bar(project, rights)
+
+
+def dry_bar(project: str, rights: Rights) -> Bar | None:
+    """Whether the project, or one that it draws from, has nothing left, with the figures."""
     dry = dry_above(rights.tree, rights.purses, project)
     if dry is None:
         return None
-    since = rights.dry_since.get(dry.project, now)
-    who = f"the project `{dry.project}`"
     above = "" if dry.project == project else f", which `{project}` draws from,"
-    return Bar(Lost.DRY, f"{who}{above} has nothing left to spend", Instant(since + rights.dry_grace_s))
+    spent = f"{credits(dry.granted - dry.left)} of {credits(dry.granted)} credits are spent"
+    why = f"the project `{dry.project}`{above} has nothing left to spend: {spent}"
+    since = rights.dry_since.get(dry.project)
+    ends_at = None if since is None or not rights.dry_stops else Instant(since + rights.dry_grace_s)
+    return Bar(Lost.DRY, why, ends_at)
 
 
 def _withheld(mount: Mount, claim: Claim, rights: Rights) -> str:

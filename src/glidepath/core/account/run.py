@@ -6,8 +6,8 @@ is left out, asked twice or cut in between, the parts add up to the whole to the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from glidepath.core.quantity import Instant
 
@@ -26,6 +26,10 @@ class Rates:
     memory: int = 0
     gpu: int = 0
     disk: int = 0
+    gpu_kinds: Mapping[str, int] = field(default_factory=dict)  # where a kind has a rate of its own
+
+    def of_gpu(self, kind: str) -> int:
+        return self.gpu_kinds.get(kind, self.gpu)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +41,21 @@ class Held:
     disk_mib: int = 0
     gpu_milli: int = 0
 
-    def rate(self, rates: Rates) -> int:
+    def __add__(self, other: Held) -> Held:
+        return Held(
+            self.cpu_milli + other.cpu_milli,
+            self.memory_mib + other.memory_mib,
+            self.disk_mib + other.disk_mib,
+            self.gpu_milli + other.gpu_milli,
+        )
+
+    def rate(self, rates: Rates, gpu_kind: str = "") -> int:
         """Millionths of a credit for an hour of it."""
         return (
             self.cpu_milli * rates.cpu // 1000
             + self.memory_mib * rates.memory // 1024
             + self.disk_mib * rates.disk // 1024
-            + self.gpu_milli * rates.gpu // 1000
+            + self.gpu_milli * rates.of_gpu(gpu_kind) // 1000
         )
 
 

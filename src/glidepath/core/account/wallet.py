@@ -6,14 +6,20 @@ its own. A level that was never given anything sets no bound. It refuses to know
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from glidepath.core.account.run import MILLIONTHS
 from glidepath.core.quantity import Instant
+from glidepath.core.text import one_line
 
 # Deeper than any organisation; a tree that is deeper is a mistake.
 DEPTH_MAX = 8
+# One allocation has no bound in numbers, and a sum of many must fit into the store.
+GRANTED_MAX = 10**15
+AMOUNT_FORMS = "credits such as `500` or `0.25`, with at most six digits behind the point"
+_AMOUNT = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +146,14 @@ def credits(amount: int) -> str:
     """For people: at most three digits behind the point, none that say nothing."""
     whole = f"{amount / MILLIONTHS:.3f}".rstrip("0").rstrip(".")
     return "0" if whole == "-0" else whole
+
+
+def amount_of(text: str) -> int:
+    """Millionths, of what people write: more than nothing, and no more than an allocation may have."""
+    found = _AMOUNT.fullmatch(text)
+    if found is None:
+        raise ValueError(f"`{one_line(text)}` is no amount; write {AMOUNT_FORMS}")
+    amount = int(found[1]) * MILLIONTHS + int((found[2] or "").ljust(6, "0"))
+    if not 0 < amount <= GRANTED_MAX:
+        raise ValueError(f"must be more than nothing, and at most {credits(GRANTED_MAX)} credits")
+    return amount

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from glidepath.core.account.right import shut_out
 from glidepath.core.because import Because
 from glidepath.core.cycle import Decision, Reason, Seen, Sighting
+from glidepath.core.place.accounts import Accounts
 from glidepath.core.place.acts import (
     Clear,
     Deny,
@@ -42,10 +44,11 @@ from glidepath.core.place.record import Phase, Record, Then
 from glidepath.core.place.roll import Roll
 from glidepath.core.quantity import Instant, NodeName, Resources
 from glidepath.core.schedule.acts import End, JobAction, Notify, Refuse, Requeue, Shrink, Start
-from glidepath.core.schedule.cluster import Cluster, Node, NodeState, Partition, Window
+from glidepath.core.schedule.cluster import Cluster, Node, NodeState, Partition, ProjectName, Window
 from glidepath.core.schedule.decide import Schedule
 from glidepath.core.schedule.extend import Extension, Impact, extended
 from glidepath.core.schedule.job import Book, Ended, Job, JobName, Memory, Place, World
+from glidepath.core.units import shown_duration
 
 # Each is up to a dozen plans; somebody waits for each, and the others for the cycle.
 WISHES_MAX = 4
@@ -114,6 +117,7 @@ class Snapshot:
     words: tuple[Word, ...] = ()
     known: frozenset[int] = frozenset()  # numbers in the store of jobs whose sets were listed and are over
     stopping: bool = False
+    accounts: Accounts = field(default_factory=Accounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,22 @@ def look(snapshot: Snapshot, memory: PlaceMemory, rules: Rules) -> Picture:
     seen = _surroundings(snapshot, memory, rules)
     left = snapshot.roll.after(over)
     world = world_of(left, seen.cluster, memory, words=snapshot.words, now=snapshot.now)
-    return Picture(snapshot, memory, rules, found, world, seen=seen, calm=calm)
+    world = with_accounts(world, snapshot.accounts)
+    return Picture(
+        snapshot, memory, with_shares(rules, snapshot.accounts), found, world, seen=seen, calm=calm
+    )
+
+
+def with_accounts(world: World, accounts: Accounts) -> World:
+    """The same where those who may not spend do not begin."""
+    bars = shut_out((job.project for job in world.waiting), accounts.rights, world.now)
+    shut = tuple(sorted((ProjectName(name), bar.why) for name, bar in bars.items()))
+    return replace(world, used=accounts.used, shut_out=shut)
+
+
+def with_shares(rules: Rules, accounts: Accounts) -> Rules:
+    shares = accounts.shares
+    return rules if rules.book.shares == shares else replace(rules, book=replace(rules.book, shares=shares))
 
 
 def _surroundings(snapshot: Snapshot, memory: PlaceMemory, rules: Rules) -> Surroundings:
@@ -268,8 +287,9 @@ def turn(picture: Picture, planner: Planner) -> Turn:
     records = picture.snapshot.roll.records
     found = list(picture.judged)
     ended = {d.action.job for d in found if isinstance(d.action, Halt | Settle)}
-    found += list(_drained(picture, ended))
-    ended |= {d.action.job for d in found if isinstance(d.action, Halt)}
+    for step in (_drained, _without_right):
+        found += list(step(picture, ended))
+        ended |= {d.action.job for d in found if isinstance(d.action, Halt)}
     schedule = planner(picture.world, rules.book, memory)
     for decision in schedule.plan.decisions:
         if decision.action is None:
@@ -340,6 +360,24 @@ def _drained(picture: Picture, ended: set[int]) -> Iterator[Decision[PlaceAction
             why = f"{', '.join(sorted(drained & {p.node for p in record.places}))} is drained"
             halt = Halt(record.id, record.attempt, Then.ANEW, why)
             yield Decision(f"job:{record.id}", Reason(Because.NODE_DRAINED, (("why", why),)), halt)
+
+
+def _without_right(picture: Picture, ended: set[int]) -> Iterator[Decision[PlaceAction]]:
+    """Who runs and may not go on: told when it ends, and ended then."""
+    roll, now, rights = picture.snapshot.roll, picture.snapshot.now, picture.snapshot.accounts.rights
+    bars = shut_out((one.job.project for one in roll.started.values()), rights, now)
+    for record in (roll.records[number] for number in roll.started) if bars else ():
+        bar = bars.get(record.job.project)
+        goes_on = record.phase in (Phase.STARTING, Phase.RUNNING) and record.id not in ended
+        if bar is None or bar.ends_at is None or not goes_on:
+            continue
+        if now >= bar.ends_at:
+            halt = Halt(record.id, record.attempt, Then.FAILED, bar.why)
+            yield Decision(f"job:{record.id}", Reason(Because.RIGHT_LOST, (("why", bar.why),)), halt)
+        elif (record.id, bar.ends_at) not in picture.memory.noticed:
+            why = f"{bar.why}; it is stopped in {shown_duration(bar.ends_at - now)} unless more is granted"
+            tell = Tell(record.id, record.attempt, bar.ends_at, why)
+            yield Decision(f"job:{record.id}", Reason(Because.RIGHT_ENDS, (("why", bar.why),)), tell)
 
 
 def _wishes(picture: Picture, ended: set[int]) -> list[Decision[PlaceAction]]:

@@ -21,7 +21,7 @@ from glidepath.core.schedule.job import Book, Ended, Job, JobName, Lesson, Memor
 from glidepath.core.schedule.later import Later
 from glidepath.core.schedule.order import Kind
 from glidepath.core.schedule.placing import WAITS, all_capped
-from glidepath.core.schedule.plan import Laid, View, lay
+from glidepath.core.schedule.plan import Laid, View, lay, view_of
 from glidepath.core.schedule.promise import scored, tallied
 from glidepath.core.schedule.runs import running_decisions
 from glidepath.core.schedule.sift import Sifted, sift
@@ -45,7 +45,7 @@ def decide(world: World, book: Book, memory: Memory, kind: int = Kind.STEADY) ->
     sifted = sift(world, book, memory.at)
     table = table_of(sifted, book, memory)
     teach(table, world.ended)
-    return scheduled(table, sifted, memory, View(sifted.now, sifted.used, frozenset(world.paused), kind))
+    return scheduled(table, sifted, memory, view_of(world, sifted, kind))
 
 
 def table_of(sifted: Sifted, book: Book, memory: Memory) -> Table:
@@ -216,7 +216,14 @@ def _left(laid: Laid, view: View) -> Iterator[Decision[JobAction]]:
         yield told[1]
 
 
-LEFT = (Because.NODES_TAKEN, Because.QUEUE_PAUSED, Because.NOT_YET, Because.CAPPED, Because.NODES_AWAY)
+LEFT = (
+    Because.NODES_TAKEN,
+    Because.QUEUE_PAUSED,
+    Because.NOT_YET,
+    Because.CAPPED,
+    Because.NODES_AWAY,
+    Because.NO_RIGHT,
+)
 
 
 def whys(laid: Laid, rows: Ints, view: View) -> Ints:
@@ -239,4 +246,7 @@ def whys(laid: Laid, rows: Ints, view: View) -> Ints:
     for queue, word in enumerate(QUEUES):
         if f"queue:{word}" in view.paused:
             why[table.queue[rows] == queue] = 1
+    if view.shut_out:
+        numbers = [table.project_of[name] for name in view.shut_out if name in table.project_of]
+        why[np.isin(table.project[rows], numbers)] = 5
     return why

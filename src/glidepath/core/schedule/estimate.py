@@ -18,7 +18,7 @@ from glidepath.core.schedule.forest import Forest
 from glidepath.core.schedule.job import Book, JobName, Memory, World
 from glidepath.core.schedule.order import expect
 from glidepath.core.schedule.placing import begin, finish
-from glidepath.core.schedule.plan import View, lay
+from glidepath.core.schedule.plan import lay, view_of
 from glidepath.core.schedule.sift import sift
 from glidepath.core.schedule.table import Table
 
@@ -87,7 +87,7 @@ def _planned(
     features = described(table, row)
     if hurried:
         _hurry(table, int(sifted.now))
-    start = lay(table, View(sifted.now, sifted.used, frozenset(world.paused))).starts.get(row, NEVER)
+    start = lay(table, view_of(world, sifted)).starts.get(row, NEVER)
     return (float("nan") if start == NEVER else float(start - sifted.now)), features
 
 

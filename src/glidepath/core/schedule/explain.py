@@ -21,7 +21,7 @@ from glidepath.core.schedule.eta import Range
 from glidepath.core.schedule.instead import Instead, Trials, instead_of
 from glidepath.core.schedule.job import Book, Job, JobName, Memory, Place, Promise, World
 from glidepath.core.schedule.placing import KEPT, capped, placed_now, release
-from glidepath.core.schedule.plan import Laid, View, chain, lay
+from glidepath.core.schedule.plan import Laid, View, chain, lay, view_of
 from glidepath.core.schedule.shortage import (
     CapShort,
     Case,
@@ -121,7 +121,7 @@ def _waiting(world: World, book: Book, memory: Memory, seen: _Seen) -> Explanati
     row = table.row_of[name]
     queue = int(table.queue[row])
     arrived = table.waiting(queue)
-    view = View(sifted.now, sifted.used, frozenset(world.paused))
+    view = view_of(world, sifted)
     laid = lay(table, view)
     start = laid.starts.get(row)
     places = laid.places(row) if start is not None else ()
@@ -141,7 +141,8 @@ def _waiting(world: World, book: Book, memory: Memory, seen: _Seen) -> Explanati
     turned = any(reason.because is Because.NOT_ITS_TURN for reason in reasons)
     single = len(rows) == 1 and len(table.rows[row]) == 1
     # Another partition may be open where its own is paused; of a queue that rests nothing starts.
-    idle = f"queue:{case.job.queue.value}" in view.paused or table.work.first_at[row] > sifted.now
+    rests = f"queue:{case.job.queue.value}" in view.paused or case.job.project in view.shut_out
+    idle = rests or table.work.first_at[row] > sifted.now
     tried = () if idle or not single else instead_of(case, Trials(world, book, memory, case.job))
     return Explanation(
         name,
@@ -223,6 +224,8 @@ def _reasons(case: Case, around: _Around) -> Iterator[Reason]:
     for paused in (f"queue:{job.queue.value}", f"partition:{job.partition}"):
         if paused in around.view.paused:
             yield Reason(Because.QUEUE_PAUSED, (("paused", paused),))
+    if why := around.view.shut_out.get(job.project):
+        yield Reason(Because.NO_RIGHT, (("why", why),))
     first_at = int(table.work.first_at[case.row])
     if first_at > now:
         yield Reason(Because.NOT_YET, (("not_before", first_at), ("in", shown_duration(first_at - now))))

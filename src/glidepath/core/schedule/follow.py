@@ -19,7 +19,7 @@ from glidepath.core.schedule.fairshare import sound_usage
 from glidepath.core.schedule.job import Book, Job, JobName, Memory, Running, World
 from glidepath.core.schedule.order import Kind, learn
 from glidepath.core.schedule.placing import RUNS
-from glidepath.core.schedule.plan import View
+from glidepath.core.schedule.plan import view_of
 from glidepath.core.schedule.refuse import Refusal, Refuser
 from glidepath.core.schedule.sift import Sifted, sift
 from glidepath.core.schedule.table import Table
@@ -54,7 +54,7 @@ class Follower:
             table = table_of(sifted, book, memory)
             teach(table, world.ended)
             known, self.made = Known(world, sifted, table), self.made + 1
-        view = View(sifted.now, sifted.used, frozenset(world.paused), self.kind)
+        view = view_of(world, sifted, self.kind)
         found = scheduled(known.table, sifted, memory, view)
         self._known, self._last = known, found.memory
         return found

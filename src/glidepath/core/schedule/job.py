@@ -165,3 +165,4 @@ class World:
     ended: tuple[Ended, ...] = ()
     used: tuple[Used, ...] = ()
     paused: tuple[str, ...] = ()  # `queue:interactive`, `partition:NAME`
+    shut_out: tuple[tuple[ProjectName, str], ...] = ()  # projects whose jobs may not begin, and why

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.batch import ordered
-from glidepath.core.schedule.compiled import NEVER, NONE, Ints
+from glidepath.core.schedule.cluster import ProjectName
+from glidepath.core.schedule.compiled import NEVER, NONE, Bools, Ints
 from glidepath.core.schedule.interactive import lines_of, strict_pass
-from glidepath.core.schedule.job import Place, Used
+from glidepath.core.schedule.job import Place, Used, World
 from glidepath.core.schedule.order import Kind
 from glidepath.core.schedule.placing import KEPT, WAITS, Board, Way, one_pass, take_back
+from glidepath.core.schedule.sift import Sifted
 from glidepath.core.schedule.table import Table
 
 
@@ -24,7 +26,12 @@ class View:
     now: Instant
     used: Sequence[Used] = ()
     paused: frozenset[str] = frozenset()
+    shut_out: Mapping[ProjectName, str] = field(default_factory=dict)
     kind: int = Kind.STEADY
+
+
+def view_of(world: World, sifted: Sifted, kind: int = Kind.STEADY) -> View:
+    return View(sifted.now, sifted.used, frozenset(world.paused), dict(world.shut_out), kind)
 
 
 @dataclass
@@ -59,7 +66,7 @@ class Laid:
 def lay(table: Table, view: View) -> Laid:
     """Interactive jobs first, each with its start; then batch jobs around them."""
     now = int(view.now)
-    waiting = [_open(table, table.waiting(queue), queue, view.paused) for queue in (0, 1)]
+    waiting = [_open(table, table.waiting(queue), queue, view) for queue in (0, 1)]
     places = sum(int((table.work.base[rows + 1] - table.work.base[rows]).sum()) for rows in waiting)
     table.make_changes_for(2 * places + 2 * _followers(table) + 16)
     board = table.board
@@ -93,11 +100,23 @@ def chain(table: Table, row: int) -> list[int]:
     return found
 
 
-def _open(table: Table, rows: Ints, queue: int, paused: frozenset[str]) -> Ints:
-    """Without those whose queue or partition rests."""
-    if not paused:
-        return rows
+def _open(table: Table, rows: Ints, queue: int, view: View) -> Ints:
+    """Without those whose queue or partition rests, and those who may not begin."""
+    paused = view.paused
     if f"queue:{('interactive', 'batch')[queue]}" in paused:
         return rows[:0]
     shut = [at for name, at in table.line_of.items() if f"partition:{name}" in paused]
-    return np.ascontiguousarray(rows[~np.isin(table.line[rows], shut)])
+    if shut:
+        rows = rows[~np.isin(table.line[rows], shut)]
+    if view.shut_out:
+        rows = rows[~_shut_out(table, rows, view)]
+    return np.ascontiguousarray(rows)
+
+
+def _shut_out(table: Table, rows: Ints, view: View) -> Bools:
+    """Whoever starts together with one that may not begin does not begin either."""
+    numbers = [table.project_of[name] for name in view.shut_out if name in table.project_of]
+    found = np.isin(table.project[rows], numbers)
+    for at in np.nonzero((table.work.beside[rows] != NONE) & ~found)[0].tolist():
+        found[at] = np.isin(table.project[chain(table, int(rows[at]))], numbers).any()
+    return found

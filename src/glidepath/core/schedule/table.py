@@ -106,6 +106,8 @@ class Table:
         self.queue: Ints = none  # [row] 0 interactive, 1 batch
         self.line: Ints = none  # [row] which partition
         self.priority: Ints = none
+        self.project: Ints = none  # [row] by `project_of`; jobs that share nodes are of one
+        self.project_of: dict[ProjectName, int] = {}
         self.follows: Ints = none  # [row] whether another one of its chain stands for it
         self.shape_count = self.kind_count = self.place_count = 0
         self._close()
@@ -160,6 +162,7 @@ class Table:
         self._learn_of(at, lead)
         self.queue[at] = 0 if lead.queue is Queue.INTERACTIVE else 1
         self.line[at], self.priority[at] = self.line_of[lead.partition], lead.priority
+        self.project[at] = self.project_of.setdefault(lead.project, len(self.project_of))
         self.follows[at] = 0
         self.rows.append(row)
         for job in row:
@@ -207,6 +210,7 @@ class Table:
             self.lore = lore._replace(group=group, **{n: longer(getattr(lore, n), rows) for n in told})
             self.queue, self.line = longer(self.queue, rows), longer(self.line, rows)
             self.priority, self.follows = longer(self.priority, rows), longer(self.follows, rows)
+            self.project = longer(self.project, rows)
         if self.place_count + places > len(work.place):
             need = self.place_count + places
             per_place = ("place", "devices", "mark", "kept_mark")
