@@ -133,6 +133,8 @@ def cluster_door(name: str, cluster: ClusterSettings, place: Place) -> Cluster:
         "gpus": cluster.gpus,
         "gpu_kind": cluster.gpu_kind or "",
         "nodes": cluster.nodes,
+        "cgroup": cluster.cgroup,
+        "processes_max": cluster.processes,
     }
     return kind_of(cluster.kind)(ClusterName(name), amounts, place)
 

@@ -11,7 +11,7 @@ from . import scene
 from .conftest import WALL, Cli
 
 NAMES = ["python", "home", "disk", "socket path", "clock", "configuration"]
-NAMES += ["store", "plug-ins", "postgresql", "pilots"]
+NAMES += ["store", "plug-ins", "postgresql", "pilots", "cluster here"]
 
 
 def findings(cli: Cli, wall: float = WALL, **environ: str) -> dict[str, dict[str, str]]:

@@ -338,6 +338,22 @@ def test_partitions_tell_what_waits_and_runs_in_both_kinds(scene: DeskScene) -> 
     assert queues == {"interactive": (1, 1), "batch": (0, 0)}
 
 
+def test_what_a_cluster_has_to_say_is_told_of_its_partitions_and_of_jobs_that_wait(scene: DeskScene) -> None:
+    def told() -> dict[str, list[str]]:
+        return {row["name"]: row["notes"] for row in scene.desk.partitions(ANN)}
+
+    job = scene.placed(ANN, start_after="+2h")
+    assert told() == {"here": [], "local": []}
+    for note in ("memory is not limited", "nothing is checked"):
+        scene.world.cluster.notes = (note,)
+        scene.world.turn()
+        assert told() == {"here": [note], "local": []}
+        assert f"cluster `lab`: {note}" in scene.desk.explain(ANN, job)["explained"]
+    scene.world.cluster.notes = ()
+    scene.world.turn()
+    assert told() == {"here": [], "local": []}
+
+
 def test_other_settings_hold_from_the_next_question_on(scene: DeskScene) -> None:
     job = scene.placed(ANN, start_after="+2h")
     only_pool = Settings.model_validate({"pools": {"local": {"kind": "embedded"}}})

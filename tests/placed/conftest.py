@@ -40,6 +40,18 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture
+def house_of(home: Path) -> Callable[[str], Path]:
+    """The home, with another line in the table of its cluster."""
+
+    def made(line: str) -> Path:
+        file = home / "lab.toml"
+        file.write_text(file.read_text().replace("nodes = 2\n", f"nodes = 2\n{line}\n"))
+        return home
+
+    return made
+
+
+@pytest.fixture
 def up(home: Path) -> Iterator[Callable[..., Running]]:
     started: list[Running] = []
 

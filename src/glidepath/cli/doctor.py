@@ -49,6 +49,7 @@ class Doctor(Reader):
         return Exit.FAILED if self.failed else code
 
     def answer(self) -> Answer:
+        from glidepath.cli.doctor_clusters import clusters
         from glidepath.cli.doctor_people import provider
         from glidepath.cli.doctor_reach import unreached
 
@@ -61,7 +62,7 @@ class Doctor(Reader):
             found.append(Finding("configuration", "ok", shown))
             found += warnings(settled)
             found += [store(settled), plugins(), postgresql(settled), pilots(settled, self.caller.wall())]
-            found += [*pools(settled), *sites(settled)]
+            found += [*pools(settled), *sites(settled), *clusters(settled)]
             found += [*unreached(settled.settings, self.caller.environ), *offers(settled)]
             found += provider(settled.settings)
         except Stop as stop:

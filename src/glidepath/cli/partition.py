@@ -29,7 +29,9 @@ class List(Reader):
 
     def answer(self) -> Answer:
         with at_desk(self) as (desk, caller):
-            return Answer("PartitionList", tuple(desk.partitions(caller)), COLUMNS)
+            items = tuple(desk.partitions(caller))
+        notes = tuple(f"partition {item['name']}: {note}" for item in items for note in item.get("notes", ()))
+        return Answer("PartitionList", items, COLUMNS, notes=notes)
 
 
 NOUN = Noun("partition", {"list": List, "pause": PausePartition, "resume": ResumePartition})

@@ -24,6 +24,7 @@ from typing import Any
 # Started as a file, it finds what it shares with the rest of us by where it lies itself.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from glidepath.cluster.cgroup import Group
 from glidepath.keptlog import KeptLog
 
 POLL_S = 0.1
@@ -98,6 +99,9 @@ class Rank:
         self.folder = folder / str(number)
         self.logs = Path(told["logs"]) / str(number)
         self.log_bytes_max = min(told.get("log_bytes_max", BYTES_MAX), self.spec["log_bytes_max"])
+        # What the kernel keeps of its limits; what it does not is looked at from here, or by nobody.
+        self.group = Group(told.get("groups", ()), f"{told.get('group', '')}{number}")
+        self.processes_max = told.get("processes_max", 0)
         self.argv: list[str] = []
         self.env: dict[str, str] = {}
         self.workdir = Path()
@@ -163,6 +167,7 @@ class Rank:
             logs = [KeptLog(str(self.logs), name, self.log_bytes_max) for name in names]
         except OSError as error:
             raise SetupError(f"what it writes cannot be kept: {error.strerror}") from None
+        doors = self._limited()
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in names]
         own = os.getpid()
 
@@ -171,6 +176,9 @@ class Rank:
             LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if os.getppid() != own:
                 os._exit(1)
+            for door in doors:
+                # Before its first instruction: nothing of it is ever outside of its limits.
+                os.write(door, str(os.getpid()).encode())
 
         try:
             started = subprocess.Popen(
@@ -188,11 +196,33 @@ class Rank:
                 for end in ends:
                     os.close(end)
             raise SetupError(f"`{self.argv[0]}` cannot be started: {error}") from None
+        finally:
+            for door in doors:
+                os.close(door)
         self.pid = started.pid
         started.returncode = 0  # It is waited for below, with all that descends from it.
         for (reading, writing), kept in zip(pipes, logs, strict=True):
             os.close(writing)
             self.outputs.append(Output(reading, kept))
+
+    def _limited(self) -> tuple[int, ...]:
+        try:
+            self.group.make(self.spec["size"], self.processes_max)
+            return self.group.doors()
+        except OSError as error:
+            raise SetupError(f"the kernel does not take its limits: {error}") from None
+
+    def judge(self) -> None:
+        """Why the kernel ended it, or would not let it go on, as far as the command ended badly for it."""
+        bad = self.status is not None and self.status != 0
+        if self.cause or not bad:
+            return
+        if kills := self.group.memory_kills():
+            most, had = self.spec["size"]["memory_mib"], self.group.memory_most_mib()
+            self.cause = "memory"
+            self.why = f"the kernel ended {kills} of its processes at {most} MiB; together they had {had} MiB"
+        elif (refused := self.group.refused_processes()) and not self.why:
+            self.why = f"{refused} times it was refused more than {self.processes_max} processes"
 
     def facts(self) -> dict[str, Any]:
         code = number = None
@@ -301,6 +331,8 @@ class Keeper:
         if all(other.status is not None or not other.pid for other in self.ranks):
             # Nothing of the set runs: whatever left its session is the set's all the same.
             kill_below(os.getpid())
+        rank.judge()
+        rank.group.end()
         deadline = time.monotonic() + DRAIN_S_MAX
         for out in rank.outputs:
             while out.open and time.monotonic() < deadline:
@@ -356,7 +388,7 @@ class Keeper:
 
     def _look_at_memory(self) -> None:
         most = self.spec["size"]["memory_mib"] * 1024 * 1024
-        if not most or self.kill_s is not None:
+        if not most or self.kill_s is not None or self.ranks[0].group.holds_memory:
             return
         sessions = resident_by_session()
         for rank in self.ranks:

@@ -1,7 +1,8 @@
 """This machine as a cluster: each set of ranks is a folder, and a keeper that runs beside us and outlives us.
 
 The folder and its lock are all there is to know, so that a repeated start is harmless and a restarted
-glidepath finds what runs by looking. Images, volumes and the size of /dev/shm are those of the machine.
+glidepath finds what runs by looking. Where a tree of control groups is ours, the kernel keeps each rank
+within its memory, CPUs and processes. Images, volumes and the size of /dev/shm are those of the machine.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from glidepath.cluster.cgroup import Tree, groups_left, told, tree_of
 from glidepath.core.cycle import Done, Failed, Outcome, Refused, Unsure
 from glidepath.core.place.rank import (
     KEY,
@@ -54,13 +56,25 @@ POLL_S = 0.02
 SWEEP_ROUNDS_MAX = 50
 NODE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?")
 HOST = "localhost"
+# A fork that does not end is held by this, and hardly anything in good use.
+PROCESSES_MAX = 4096
+HOME_LETTERS = 8
 MIB = 1024 * 1024
 
 
 class LocalCluster:
     """Sets below `<home>/ranks`. Nothing is touched before the first call."""
 
-    def __init__(self, name: ClusterName, nodes: tuple[Node, ...], place: Place) -> None:
+    def __init__(
+        self,
+        name: ClusterName,
+        nodes: tuple[Node, ...],
+        place: Place,
+        *,
+        cgroup: str = "",
+        processes_max: int = PROCESSES_MAX,
+        limits: Callable[[str], Tree] = tree_of,
+    ) -> None:
         self.name = name
         self.limit_s = LIMIT_S
         self.at_once = 4
@@ -68,12 +82,24 @@ class LocalCluster:
         self._home = place.home
         self._log_bytes_max = place.log_bytes_max
         self._folder = place.home / "ranks"
+        self._cgroup, self._processes_max, self._limits = cgroup, processes_max, limits
+        # Several homes may make groups in one tree; each knows its own again.
+        self._mark_of_groups = f"gp-{hashlib.sha256(str(place.home).encode()).hexdigest()[:HOME_LETTERS]}-"
+        self._tree_found: Tree | None = None
         self._times: dict[tuple[str, float], Instant] = {}
         self._mark: tuple[tuple[str, int], ...] = ()
 
     def nodes(self, *, now: Instant) -> NodeListing:
         self._home.stat()  # A home that is gone cannot keep what runs.
-        return NodeListing(tuple(NodeSeen(node) for node in self._nodes))
+        note = told(self._tree(), asked=self._cgroup)
+        return NodeListing(tuple(NodeSeen(node) for node in self._nodes), notes=(note,) if note else ())
+
+    def _tree(self) -> Tree:
+        """Looked for once, and again only while a group that was asked for cannot be used."""
+        found = self._tree_found
+        if found is None or (self._cgroup and found.why):
+            self._tree_found = found = self._limits(self._cgroup)
+        return found
 
     def list(self, *, now: Instant) -> SetListing:
         found = [seen for key in self._keys() if (seen := self._seen(SetKey(key), now)) is not None]
@@ -124,7 +150,7 @@ class LocalCluster:
         known = (folder / "keeper.json").exists()
         if not known and time.time() - (folder / "set.json").stat().st_mtime < PENDING_S_MAX:
             return state
-        if not _swept(str(folder)):
+        if not _swept(str(folder)) or not self._ungrouped(folder):
             return {**state, "unsure": "processes of it do not end"}
         cause, why = Cause.REFUSED, "its keeper never came to run"
         if known:
@@ -140,6 +166,13 @@ class LocalCluster:
         final = {"began_s": state["began_s"], "boot": _boot_id(), "ranks": ranks}
         _write(folder / "state.json", final)
         return final
+
+    @staticmethod
+    def _ungrouped(folder: Path) -> bool:
+        """The groups that a killed keeper left behind go, with all that is in them."""
+        told = _read(folder / "set.json")
+        left = groups_left(told.get("groups", ()), told.get("group", ""))
+        return all(group.end() for group in tuple(left))
 
     def _rank(self, at: int, node: NodeName, state: dict[str, Any], now: Instant) -> RankSeen:
         began = self._at(state["began_s"], now)
@@ -178,7 +211,16 @@ class LocalCluster:
         if why:
             return Refused(why)
         folder = self._folder / ranks.key
-        told = {**_told(ranks, self._home), "log_bytes_max": self._log_bytes_max}
+        tree = self._tree()
+        if self._cgroup and tree.why:
+            return Failed(f"its limits cannot be kept: {tree.why}")
+        told = {
+            **_told(ranks, self._home),
+            "log_bytes_max": self._log_bytes_max,
+            "groups": tree.folders,
+            "group": f"{self._mark_of_groups}{ranks.key}-",
+            "processes_max": self._processes_max,
+        }
         if not folder.exists() and (self._home / "jobs" / ranks.key.replace(".", "/")).exists():
             return Refused(f"{ranks.key} ran before and was cleared; a key is never used again")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -281,6 +323,8 @@ class LocalCluster:
             if time.monotonic() > deadline:
                 return Failed(f"the keeper of {key} does not leave")
             time.sleep(POLL_S)
+        if not self._ungrouped(folder):
+            return Failed(f"the control group of {key} does not go")
         gone = self._folder / f".gone-{key}"
         shutil.rmtree(gone, ignore_errors=True)
         folder.rename(gone)
@@ -366,6 +410,8 @@ class Settings:
     gpus: int = 0
     gpu_kind: str = ""
     nodes: int = 1
+    cgroup: str = ""
+    processes_max: int = PROCESSES_MAX
 
     def cut(self) -> tuple[Node, ...]:
         count = self.nodes
@@ -376,4 +422,5 @@ class Settings:
 
 
 def door(name: ClusterName, settings: Mapping[str, Any], place: Place) -> LocalCluster:
-    return LocalCluster(name, Settings(**settings).cut(), place)
+    of = Settings(**settings)
+    return LocalCluster(name, of.cut(), place, cgroup=of.cgroup, processes_max=of.processes_max)

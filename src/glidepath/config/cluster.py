@@ -14,6 +14,9 @@ from glidepath.config.fields import Count, Cpus, Duration, Name, Positive, Size,
 from glidepath.config.site import AmountSettings
 from glidepath.config.tables import DAY_S, HOUR_S, MINUTE_S, OwnTable, Table, with_own
 
+# As a process reads its own in `/proc/self/cgroup`: below the top, with nothing in it that leads elsewhere.
+CGROUP = r"^((/[A-Za-z0-9_@:-][A-Za-z0-9_.@:-]{0,99}){1,8})?$"
+
 # Kinds with a table of their own, which is named like them: what makes a door and knows its keys.
 OWN_KINDS = {"kubernetes": "glidepath.cluster.kubernetes.kind:cluster"}
 
@@ -60,6 +63,18 @@ class ClusterSettings(Table):
         default=1,
         description="For `local`: into how many equal nodes the machine is cut; a job of several ranks "
         "needs as many. One is what a machine is.",
+    )
+    cgroup: Annotated[str, Field(pattern=CGROUP)] = Field(
+        default="",
+        description="For `local`: the control group below which each job gets one of its own, such as "
+        "`/glidepath`, so that the kernel keeps it within its memory, CPUs and processes. No job starts "
+        "while it cannot be used. Empty: a group that systemd handed over to glidepath (`Delegate=yes`); "
+        "without one, the memory of jobs is measured and their CPUs are not limited.",
+    )
+    processes: Count = Field(
+        default=4096,
+        description="For `local`: processes and threads that one rank may have, where the kernel keeps that. "
+        "Zero: no limit. A fork that never ends is held by it, and hardly anything in good use.",
     )
     keep: Count = Field(
         default=1,

@@ -54,7 +54,9 @@ class Places:
             rules = {"queues": list(part.queues), "limit_s_max": part.limit_max}
             load = _load([(phase, n) for (of, _, phase), n in counts.items() if of == name])
             paused = _paused(words.get(f"partition:{name}"))
-            items.append({**_partition(name, "placed", cluster), **rules, **paused, **load})
+            seen = doors.placing(cluster).seen_cluster()
+            notes = {"notes": list(seen.notes) if seen is not None else []}
+            items.append({**_partition(name, "placed", cluster), **rules, **paused, **load, **notes})
         return sorted(items, key=lambda one: str(one["name"]))
 
     def nodes(self, sees: SeesJob) -> list[Item]:
@@ -139,4 +141,4 @@ def _paused(word: Pause | None) -> Item:
 
 def _partition(name: str, kind: str, of: str) -> Item:
     common: Item = {"name": name, "kind": kind, "of": of, "queues": [], "limit_s_max": None}
-    return {**common, "paused": False, "why": "", "waiting": 0, "running": 0}
+    return {**common, "paused": False, "why": "", "waiting": 0, "running": 0, "notes": []}

@@ -105,6 +105,7 @@ class Plans:
             reasons=tuple(_reason(one, named) for one in told.reasons),
         )
         said = lines(told, lambda at: now.text(at) or "never")
+        said += [f"cluster `{cluster}`: {note}" for note in world.cluster.notes]
         if self.silent(cluster):
             said.append("nobody plans at present: `glidepath up` does not run")
         return tuple(said)

@@ -182,7 +182,7 @@ class PlacingJournal:
             lore = Lore(tuple(schedule.lessons), tuple(schedule.passed), schedule.tally)
             values["memory"] = wire.compressed(_LORE.encode(lore))
             self._lore_at = moment.at
-        if cluster is not None and (first or cluster != self._cluster):
+        if cluster is not None and (first or _differs(cluster, self._cluster)):
             values["cluster"] = wire.compressed(_CLUSTER.encode(cluster))
         ours = schedule_state.c.name == self.cluster
         if not conn.execute(update(schedule_state).where(ours).values(**values)).rowcount:
@@ -232,6 +232,10 @@ class PlacingJournal:
             of_cycle = update(schedule_cycles).where(schedule_cycles.c.cycle == self._plans.row)
             conn.execute(of_cycle.values(outcomes=body))
             _Changes(conn, moment, Books(conn, self.rates, by_name(()))).not_taken(failed)
+
+
+def _differs(cluster: Cluster, kept: Cluster | None) -> bool:
+    return kept is None or cluster.notes != kept.notes or cluster != kept
 
 
 def _promise_words(one: Promise, had: Instant | None) -> tuple[str, str]:

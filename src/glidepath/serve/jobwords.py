@@ -226,6 +226,7 @@ class PartitionItem(QueueItem):
     of: str
     queues: list[str]
     limit_s_max: int | None
+    notes: list[str] = Field(description="What the cluster has to say to those who run jobs there.")
 
 
 class NodeItem(Said):

@@ -91,8 +91,9 @@ class Surroundings:
     rules: Rules
     cluster: Cluster
 
-    def shows(self, nodes: tuple[NodeSeen, ...], words: tuple[Word, ...], rules: Rules) -> bool:
-        return rules is self.rules and words == self.words and nodes == self.nodes
+    def shows(self, listing: NodeListing, words: tuple[Word, ...], rules: Rules) -> bool:
+        same = rules is self.rules and words == self.words and listing.notes == self.cluster.notes
+        return same and listing.nodes == self.nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ def with_shares(rules: Rules, accounts: Accounts) -> Rules:
 def _surroundings(snapshot: Snapshot, memory: PlaceMemory, rules: Rules) -> Surroundings:
     assert isinstance(snapshot.nodes, Seen)
     listing, words = snapshot.nodes.value, snapshot.words
-    if memory.seen is not None and memory.seen.shows(listing.nodes, words, rules):
+    if memory.seen is not None and memory.seen.shows(listing, words, rules):
         return memory.seen
     return Surroundings(listing.nodes, words, rules, cluster_of(listing, rules, words))
 
@@ -216,7 +217,7 @@ def cluster_of(listing: NodeListing, rules: Rules, words: tuple[Word, ...]) -> C
         replace(part, nodes=tuple(name for name in part.nodes if name in there) if part.nodes else names)
         for part in rules.partitions
     )
-    return Cluster(nodes, partitions, rules.windows, rules.overheads)
+    return Cluster(nodes, partitions, rules.windows, rules.overheads, listing.notes)
 
 
 def _node(node: Node, others: Resources, shut: set[str]) -> Node:

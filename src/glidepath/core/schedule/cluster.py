@@ -7,7 +7,7 @@ in words, and the plan is made without the parts that are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType, TypeVar
 
@@ -77,6 +77,7 @@ class Cluster:
     partitions: tuple[Partition, ...]
     windows: tuple[Window, ...] = ()
     overheads: tuple[tuple[str, Resources], ...] = ()  # what a runtime takes beside each job: Kata
+    notes: tuple[str, ...] = field(default=(), compare=False)  # of its door, for people
 
 
 @dataclass(frozen=True, slots=True)
