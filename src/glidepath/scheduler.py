@@ -171,7 +171,7 @@ class Scheduler:
                     yield "stop", key, partial(cluster.stop, key)
                 case Stretch(limit_s=limit_s):
                     yield "extend", action.key, partial(cluster.extend, action.key, limit_s)
-                case Tell() if action.job in records and records[action.job].terms.notice_s:
+                case Tell(by_cluster=False) if action.job in records and records[action.job].terms.notice_s:
                     # A signal that a command did not ask for would end it.
                     yield "notice", action.key, partial(cluster.give_notice, action.key)
                 case Launch() if action in self.held and action.job in records:

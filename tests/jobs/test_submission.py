@@ -44,6 +44,7 @@ WHOLE: dict[str, Any] = {
     "on_loss": "go-on",
     "stoppable": True,
     "notice": "5m",
+    "gather": "20m",
 }
 
 
@@ -239,6 +240,7 @@ NO_TABLE = "each is a table of `path`, `content` and perhaps `mode`"
         ({"beside": 0}, [("beside", "`beside` names a job by its number")]),
         ({"beside": 2**63}, [("beside", "a number that long is not taken")]),
         ({"same_node": True}, [("", "`same_node` needs a job to be beside")]),
+        ({"gather": "0s"}, [("gather", "the time to gather is 0; it must be from 1 to 604800")]),
         ({"notice": "8d"}, [("notice", "the time of the notice is 691200; it must be from 0 to 604800")]),
         ({"partition": "x" * 100}, [("partition", "the partition has 100 characters; at most 63 are kept")]),
     ],

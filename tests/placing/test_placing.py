@@ -101,6 +101,21 @@ def test_a_client_key_twice_is_one_job(world: PlacingWorld) -> None:
     assert world.jobs.submit(a_spec(owner="bob"), key="k").new
 
 
+def test_ranks_are_in_place_within_the_stated_time_or_none_begins(world: PlacingWorld) -> None:
+    world.cluster.begin_after_s = 10_000
+    job, other = world.submit(nodes=2, gather_s=120), world.submit(nodes=2)
+    world.turns(2)
+    asked = world.cluster.tasks[SetKey(f"{job}.1")].ranks
+    assert asked.gather_s_max == 120
+    world.turns(8, after_s=20)
+    assert world.stands(job) == "starting"
+    world.turns(3, after_s=20)
+    (why,) = {event.text for event in world.jobs.events(job=job) if event.kind == "waits again"}
+    assert why.startswith("2 of 2 ranks were not in place within 2m: ")
+    assert world.cluster.begun == []
+    assert world.job(other).record.terms.gather_s_max == 300
+
+
 def test_a_gang_is_whole_or_waits(world: PlacingWorld) -> None:
     world.submit(cpus=4)
     gang = world.submit(cpus=4, nodes=2)
@@ -300,6 +315,34 @@ def test_a_job_without_a_limit_runs_until_a_window_and_is_given_notice(
     assert world.stands(job) == then
     assert "a new disk" in world.job(job).job.reason
     world.close()
+
+
+def test_notice_before_a_limit_is_an_event_once_for_each_end(world: PlacingWorld) -> None:
+    """The signal is the cluster's own; who reads events learns of it, whoever plans then."""
+
+    def told() -> list[str]:
+        return [event.text for event in world.jobs.events(job=job) if event.kind == "notice"]
+
+    job = world.submit(run_s_max=3600, notice_s=600, notice_signal="SIGUSR2")
+    other = world.submit(run_s_max=3600)
+    world.cluster.runs_s |= {job: 100_000, other: 100_000}
+    world.turns(3)
+    world.turns(29, after_s=100)
+    assert told() == [], "not before its time"
+    world.turns(2, after_s=100)
+    first = "its time limit of 1h ends in 10m, and it is sent SIGUSR2"
+    assert told() == [first]
+    world.live()
+    world.turns(2)
+    assert told() == [first], "also where a scheduler began anew"
+    world.jobs.ask_limit(job, 7200)
+    world.turns(33, after_s=100)
+    assert world.job(job).record.job.limit_s == 7200
+    assert told() == [first]
+    world.turns(5, after_s=100)
+    assert told() == [first, "its time limit of 2h ends in 10m, and it is sent SIGUSR2"]
+    assert world.cluster.tasks[SetKey(f"{job}.1")].noticed == 0
+    assert "notice" not in world.said(other), "it asked for none"
 
 
 def test_a_job_without_a_limit_is_refused_where_there_must_be_one(world: PlacingWorld) -> None:

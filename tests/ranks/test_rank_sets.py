@@ -65,6 +65,7 @@ def disrupted(reason: str) -> dict[str, Any]:
         (over(ended(125, {"left": "alone"})), Cause.NOT_GATHERED, None, None, "within 300 s"),
         (over(ended(137, EXITED | {"at": 137}, reason="OOMKilled")), Cause.MEMORY, None, None, "memory"),
         (over(ended(137, {"left": "ready"}, reason="OOMKilled")), Cause.MEMORY, None, None, "memory"),
+        (over(ended(1, {"left": "memory", "at": 1})), Cause.MEMORY, None, None, "the kernel ended a program"),
         (over(ended(137, "")), Cause.SIGNALLED, None, 9, "together with its container"),
         (over(ended(255, {"left": "ready"}, reason="Unknown")), Cause.RESTARTED, None, None, "came back"),
         (over(ended(137, "", reason="ContainerStatusUnknown")), Cause.RESTARTED, None, None, "came back"),

@@ -107,6 +107,9 @@ WISH: Options = {
     ),
     "stoppable": _flag("--stoppable", "placed: may be ended for others, and waits again"),
     "notice": _value("--notice", SPAN, "SPAN", "placed: SIGUSR1 so long before its limit (default: none)"),
+    "gather": _value(
+        "--gather", SPAN, "SPAN", "placed: all ranks are in place within this, or none begins (default: 5m)"
+    ),
 }
 
 

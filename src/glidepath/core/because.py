@@ -113,6 +113,7 @@ class Because(StrEnum):
     ENDING = "the job has been told to end"
     CANCELLED = "the owner of the job wants it over"
     NODE_DRAINED = "a node of the job is drained, and the job may be started again"
+    LIMIT_NEAR = "the time limit of the job is near, and its cluster gives it the notice that it asked for"
     LIMIT_BEHIND = "the cluster keeps another time limit than the job has"
     STRAY = "these ranks belong to no attempt that goes on"
     UNKNOWN_RANKS = "these ranks belong to no job that is known here; they are left alone"

@@ -108,6 +108,7 @@ def placed_spec(
             on_loss=OnLoss(wish.on_loss.replace("-", " ")),
             stoppable=wish.stoppable,
             notice_s=wish.notice,
+            gather_s=wish.gather,
         )
     )
 

@@ -152,6 +152,10 @@ class Submission(Table):
     notice: values.Notice = Field(
         default=0, description="Placed: SIGUSR1 so long before its limit, such as `5m`. By default none."
     )
+    gather: values.Gather = Field(
+        default=300,
+        description="Placed: all ranks are in place within this, image and files included, or none begins.",
+    )
 
     @model_validator(mode="after")
     def _whole(self) -> Submission:

@@ -223,6 +223,7 @@ GpuShare = Annotated[
 Neighbour = Annotated[Whole, AfterValidator(places.checked_number_of), _shown(_whole(1, JOB_MAX))]
 Shm = Annotated[Size, AfterValidator(partial(places.checked_bound, "shm_mib"))]
 Notice = Annotated[Span, AfterValidator(partial(places.checked_bound, "notice_s"))]
+Gather = Annotated[Span, AfterValidator(partial(places.checked_bound, "gather_s"))]
 Traits = Annotated[Pairs, AfterValidator(lambda pairs: jobs.checked_traits(tuple(sorted(pairs))))]
 Env = Annotated[Pairs, AfterValidator(jobs.checked_env)]
 Name = Annotated[

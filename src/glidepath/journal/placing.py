@@ -297,7 +297,7 @@ class _Changes:
                     self.conn.execute(update(placed).where(placed.c.job == job).values(wish=None))
                     self.events.append(event_row(job, 0, self.wall, ("not extended", why)))
                 case Tell(why=why):
-                    self._event(action, "notice", why)
+                    self._event_once(action, "notice", why)
                 case Drop(job=job, why=why):
                     self._drop(job, why)
                 case _:
@@ -312,6 +312,13 @@ class _Changes:
 
     def _event(self, action: Any, kind: str, text: str) -> None:
         self.events.append(event_row(action.job, action.attempt, self.wall, (kind, text or kind)))
+
+    def _event_once(self, action: Any, kind: str, text: str) -> None:
+        """A scheduler that was started anew does not know what it has told before."""
+        same = (events.c.job == action.job) & (events.c.attempt == action.attempt) & (events.c.kind == kind)
+        query = select(events.c.id).where(same, events.c.text == event_row(0, 0, 0.0, (kind, text))["text"])
+        if self.conn.execute(query.limit(1)).first() is None:
+            self._event(action, kind, text)
 
     def _wall_of(self, at: Instant | None) -> float:
         """An instant of now's own timeline, on the clock of people."""

@@ -41,6 +41,7 @@ BOUNDS = {
     "shm_mib": ("size of /dev/shm", 0, SHM_MIB_MAX),
     "notice_s": ("time of the notice", 0, SPAN_S_MAX),
     "grace_s": ("grace", 0, 3600),
+    "gather_s": ("time to gather", 1, SPAN_S_MAX),
 }
 
 
@@ -74,6 +75,7 @@ class PlacedSpec:
     notice_s: int = 0
     notice_signal: str = "SIGUSR1"
     grace_s: int = 30
+    gather_s: int = 300
 
     def __post_init__(self) -> None:
         for what, word in (("project", self.project), ("application", self.application)):
@@ -109,7 +111,7 @@ class PlacedSpec:
 
     @property
     def terms(self) -> Terms:
-        return Terms(self.notice_s, self.notice_signal, self.grace_s)
+        return Terms(self.notice_s, self.notice_signal, self.grace_s, self.gather_s)
 
     def asked(self, number: int, came_at: Instant, limit_s: int | None) -> Job:
         """The job as the scheduler knows it, with the limit that it has by now."""

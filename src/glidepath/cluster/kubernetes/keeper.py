@@ -27,6 +27,7 @@ class Left(StrEnum):
     READY = "ready"  # it waited for the others when it was killed
     EXITED = "exited"
     LIMIT = "limit"
+    MEMORY = "memory"  # the kernel ended one of its programs for memory, and the command ended badly for it
     STOPPED = "stopped"
     NO_FOLDER = "no folder"  # there is no such working directory, or it cannot be entered
     NO_FILE = "no file"  # a file did not come, or came otherwise than it was sent
@@ -84,6 +85,16 @@ GLIDEPATH_k_clock() {
 GLIDEPATH_k_tick() { (while sleep 1; do kill -s USR1 $$ || exit 0; done) 3>&- & }
 GLIDEPATH_k_all() { if [ $$ -eq 1 ]; then kill -s "$1" -- -1; else kill -s "$1" "$GLIDEPATH_k_pid"; fi; }
 GLIDEPATH_k_tell() { [ -z "$GLIDEPATH_k_signal" ] || kill -s "$GLIDEPATH_k_signal" "$GLIDEPATH_k_pid"; }
+GLIDEPATH_k_kills() {
+  # By either version of control groups; who looks from outside may hear of it too late, or of another one.
+  GLIDEPATH_k_count=0
+  for GLIDEPATH_k_line in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+    [ -r "$GLIDEPATH_k_line" ] || continue
+    while read -r GLIDEPATH_k_rest GLIDEPATH_k_now; do
+      [ "$GLIDEPATH_k_rest" != oom_kill ] || GLIDEPATH_k_count=$GLIDEPATH_k_now
+    done <"$GLIDEPATH_k_line"
+  done
+}
 GLIDEPATH_k_number() { case $1 in '' | *[!0-9]* | ?????????????*) return 1 ;; esac; }
 
 GLIDEPATH_k_term=
@@ -126,6 +137,8 @@ while :; do
   sleep 0.2 || sleep 1
 done
 
+GLIDEPATH_k_kills
+GLIDEPATH_k_before=$GLIDEPATH_k_count
 GLIDEPATH_k_read notice
 GLIDEPATH_k_heard=$GLIDEPATH_k_line
 GLIDEPATH_k_clock
@@ -174,6 +187,10 @@ done
 wait "$GLIDEPATH_k_pid"
 GLIDEPATH_k_again=$?
 [ "$GLIDEPATH_k_again" -eq 127 ] || GLIDEPATH_k_code=$GLIDEPATH_k_again
+GLIDEPATH_k_kills
+if [ "$GLIDEPATH_k_left" = exited ] && [ "$GLIDEPATH_k_code" -ne 0 ]; then
+  [ "$GLIDEPATH_k_count" = "$GLIDEPATH_k_before" ] || GLIDEPATH_k_left=memory
+fi
 GLIDEPATH_k_clock
 GLIDEPATH_k_ran=$((GLIDEPATH_k_now - GLIDEPATH_k_began))
 case $GLIDEPATH_k_left in

@@ -220,6 +220,8 @@ def end_of(
         return cause, why or f"the others were not in place within {intent.gather_s} s", None, None
     if left is Left.LIMIT:
         return Cause.LIMIT, "its time was up", None, None
+    if left is Left.MEMORY:
+        return Cause.MEMORY, "the kernel ended a program of it", None, None
     if verdict is not None and words is None and not begun(pod):
         return (*of_verdict(verdict, _rank_of(pod)), None, None)
     if by_others is not None and left is not Left.EXITED:

@@ -92,10 +92,11 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Tell(_Attempt):
-    """A job without a limit is given notice: it will be ended then."""
+    """Notice is given: the job will be ended then."""
 
     at: Instant
     why: str
+    by_cluster: bool = False  # which gives it by itself, since it keeps the limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from glidepath.core.because import Because
 from glidepath.core.cycle import Decision, Reason
-from glidepath.core.place.acts import Began, Halt, Launch, Lessen, PlaceAction, Settle, Stretch
+from glidepath.core.place.acts import Began, Halt, Launch, Lessen, PlaceAction, Settle, Stretch, Tell
 from glidepath.core.place.rank import Cause, RankSeen, RankState, SetSeen
 from glidepath.core.place.record import Phase, Record, Then
 from glidepath.core.quantity import Instant
@@ -54,6 +54,26 @@ def judged(record: Record, seen: SetSeen | None, *, listed_at: Instant, now: Ins
             pass
 
 
+def notice_of(record: Record) -> tuple[Instant, Instant] | None:
+    """From when on its cluster gives it notice, and of which end; none where it asked for none."""
+    limit_s, notice_s, began_at = record.job.limit_s, record.terms.notice_s, record.began_at
+    if record.phase is not Phase.RUNNING or limit_s is None or not notice_s or began_at is None:
+        return None
+    return Instant(began_at + max(0, limit_s - notice_s)), Instant(began_at + limit_s)
+
+
+def noticed(record: Record, *, now: Instant) -> Judged:
+    """For its owner to read: the signal itself comes from the cluster, be we there or not."""
+    due = notice_of(record)
+    if due is None or record.cancelled or not due[0] <= now < due[1]:
+        return
+    terms, limit_s = record.terms, record.job.limit_s
+    assert limit_s is not None
+    lead = shown_duration(min(terms.notice_s, limit_s))
+    why = f"its time limit of {shown_duration(limit_s)} ends in {lead}, and it is sent {terms.notice_signal}"
+    yield _said(record, Because.LIMIT_NEAR, Tell(record.id, record.attempt, due[1], why, by_cluster=True))
+
+
 def _said(record: Record, because: Because, action: PlaceAction) -> Decision[PlaceAction]:
     why = getattr(action, "why", "")
     facts = (("attempt", record.attempt), *((("why", why),) if why else ()))
@@ -89,7 +109,8 @@ def _starting(record: Record, seen: SetSeen | None, listed_at: Instant, now: Ins
         yield from _begun(record, seen)
     elif now - asked_at > record.terms.gather_s_max + GATHER_SLACK_S:
         waits = sum(rank.state is RankState.ASKED for rank in seen.ranks)
-        why = f"{waits} of {len(seen.ranks)} ranks were not in place in time: {_words(seen.ranks)}"
+        within = shown_duration(record.terms.gather_s_max)
+        why = f"{waits} of {len(seen.ranks)} ranks were not in place within {within}: {_words(seen.ranks)}"
         yield _said(record, Because.NOT_GATHERED, _halt(record, Then.ANEW, why))
 
 

@@ -29,7 +29,7 @@ from glidepath.core.place.acts import (
     Stretch,
     Tell,
 )
-from glidepath.core.place.judge import judged
+from glidepath.core.place.judge import judged, notice_of, noticed
 from glidepath.core.place.rank import (
     ClusterName,
     NodeListing,
@@ -243,8 +243,9 @@ def _judged_all(
             continue
         told = tuple(_judged(record, seen, snapshot, memory))
         yield from told
-        # Only of one that runs is nothing said for as long as nothing changes.
-        if seen is not None and not told and record.phase is Phase.RUNNING:
+        # Only of one that runs is nothing said for as long as nothing changes, and no notice comes due.
+        quiet = seen is not None and not told and record.phase is Phase.RUNNING
+        if seen is not None and quiet and not _awaits_notice(record, memory):
             calm[key] = (record, seen)
     for key, seen in sets.items():
         if key in roll.keys:
@@ -259,6 +260,11 @@ def _judged_all(
             yield Decision(about, Reason(Because.UNKNOWN_RANKS))
 
 
+def _awaits_notice(record: Record, memory: PlaceMemory) -> bool:
+    due = notice_of(record)
+    return due is not None and (record.id, due[1]) not in memory.noticed
+
+
 def _judged(
     record: Record, seen: SetSeen | None, snapshot: Snapshot, memory: PlaceMemory
 ) -> Iterator[Decision[PlaceAction]]:
@@ -267,6 +273,8 @@ def _judged(
         noted = Noted(record.id, record.attempt, seen.ranks)
         yield Decision(f"ranks:{seen.key}", Reason(Because.GOES_ON), noted)
     yield from judged(record, seen, listed_at=snapshot.sets.at, now=snapshot.now)
+    if seen is not None and not seen.over and _awaits_notice(record, memory):
+        yield from noticed(record, now=snapshot.now)
 
 
 @dataclass(frozen=True)
