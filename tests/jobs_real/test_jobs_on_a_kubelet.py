@@ -279,3 +279,31 @@ def test_a_node_that_was_deleted_under_a_job_is_told_and_the_job_ran_on_another(
     assert LOST in said
     assert "lost" in said
     assert there.logged(deserted) == f"ran on {NODE}\n"
+
+
+def test_the_real_node_that_is_deleted_under_a_job_comes_back_and_the_job_runs_again(there: House) -> None:
+    """Its Node object goes while its kubelet runs on, which makes it anew only when it starts.
+
+    The last test here: whatever others have written on the node is gone with it.
+    """
+    script = "echo attempt $GLIDEPATH_ATTEMPT; [ $GLIDEPATH_ATTEMPT = 2 ] || sleep 600"
+    job = there.submit("whole", *INTERACTIVE, "--time", "30m", script=script)
+    ends = there.submit("whole", *INTERACTIVE, "--time", "30m", "--on-loss", "end", script=script)
+    for each in (job, ends):
+        there.comes_to(each, "running")
+    try:
+        there.cluster.kubectl("delete", "node", NODE, "--wait=false").must("the node")
+        over = there.comes_to(ends, "failed")
+        there.until("it waits again", lambda: bool(there.events(job, "waits again")))
+    finally:
+        there.cluster.restart("kubelet")
+        there.until("the node is back", lambda: NODE in there.cluster.ready_nodes())
+    assert (over["attempt"], over["exit_code"]) == (1, None)
+    (said,) = there.events(job, "waits again")
+    for why in (over["why"], said):
+        assert "lost" in why
+        assert NODE in why
+    again = there.comes_to(job, "done")
+    assert (again["attempt"], again["losses"], again["nodes"]) == (2, 1, [NODE])
+    assert there.logged(job, "--attempt", "1") == "attempt 1\n"
+    assert there.logged(job) == "attempt 2\n"
