@@ -14,6 +14,7 @@ from bench import (
     eta,
     job_kueue,
     job_promise,
+    job_start,
     job_submit,
     journal,
     kube_create,
@@ -54,6 +55,7 @@ def main() -> int:
         ("kube_create", kube_create),
         ("kube_watch", kube_watch),
         ("kube_reaction", kube_reaction),
+        ("job_start", job_start),
         ("policies", policies),  # The longest by far: about an hour and a half on two cores.
     ):
         print(f"\n== {name}", flush=True)

@@ -26,7 +26,7 @@ from sqlalchemy import select
 
 from bench.agents import cpu_s
 from bench.job_door import RUN_S, nodes_kept
-from bench.job_world import Home
+from bench.job_world import PAPER, Home
 from bench.machine import header
 from glidepath.core.quantity import NodeName, Resources
 from glidepath.core.schedule.cluster import Cluster, Node
@@ -196,7 +196,7 @@ def told(found: Story, sorts: dict[int, Sort]) -> None:
 
 
 def measured(folder: Path) -> float:
-    home = Home(folder, more=tables())
+    home = Home(folder, clusters=PAPER + tables())
     nodes_kept(folder, nodes())
     with home.up() as child:
         after = warmed(home)

@@ -31,18 +31,18 @@ from glidepath.store.migrations import migrate
 from glidepath.store.placed import PlacedStore
 from glidepath.store.placed_spec import PlacedSpec
 
-CONFIG = """
+SERVED = """
 [serve]
 listen = "127.0.0.1:{port}"
 person_calls_per_minute = 1000000
-
+"""
+PAPER = """
 [clusters.paper]
 kind = "local"
-{cluster}
+
 [partitions.main]
 cluster = "paper"
 limit_max = "7d"
-{more}
 """
 START_S_MAX = 180.0
 STOP_S_MAX = 30.0
@@ -96,11 +96,11 @@ class Http:
 class Home:
     """A folder with a configuration, a store and, while `up` is entered, a scheduler."""
 
-    def __init__(self, folder: Path, *, cluster: str = "", more: str = "") -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, clusters: str = PAPER, program: str = "bench.job_door") -> None:
+        self.folder, self.program = folder, program
         self.config = folder / "glidepath.toml"
         self.port = free_port()
-        self.config.write_text(CONFIG.format(port=self.port, cluster=cluster, more=more))
+        self.config.write_text(SERVED.format(port=self.port) + clusters)
         self.store: Store = open_store(f"sqlite:///{folder / 'glidepath.db'}")
         migrate(self.store)
         number_on(self.store, folder)
@@ -149,7 +149,7 @@ class Home:
         words = ["up", "--home", str(self.folder), "--config", str(self.config), "--plain"]
         log = (self.folder / "up.log").open("wb")
         child = subprocess.Popen(
-            [sys.executable, "-m", "bench.job_door", *words],
+            [sys.executable, "-m", self.program, *words],
             stdout=log,
             stderr=log,
             env={**os.environ, "NUMBA_DISABLE_JIT": "0"},

@@ -110,8 +110,13 @@ def control_plane(name: str) -> Iterator[tuple[Cluster, Path]]:
 
 
 def rights() -> list[Mapping[str, Any]]:
-    verbs: dict[str, list[str]] = {"secrets": ["create"]}
-    for resource, part, verb in NEEDED:
+    return bound_rights((("secrets", "", "create"), *NEEDED))
+
+
+def bound_rights(rows: Iterable[tuple[str, str, str]]) -> list[Mapping[str, Any]]:
+    """Rows of resource, part and verb as rules of a role."""
+    verbs: dict[str, list[str]] = {}
+    for resource, part, verb in rows:
         verbs.setdefault(f"{resource}/{part}" if part else resource, []).append(verb)
     return [{"apiGroups": [""], "resources": [name], "verbs": found} for name, found in verbs.items()]
 
