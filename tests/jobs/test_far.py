@@ -16,7 +16,7 @@ import pytest
 from glidepath.cli.main import main
 from glidepath.cli.verb import Caller as Terminal
 from glidepath.jobs.caller import Caller, Role
-from glidepath.jobs.desk import Asked, JobDesk, LogAsked
+from glidepath.jobs.desk import Asked, JobDesk, LogAsked, UsageAsked
 from glidepath.jobs.errors import DeskError, Forbidden, Unanswered, Unusable
 from glidepath.jobs.far import TRIES_MAX, FarDesk
 from glidepath.jobs.submission import read_submission
@@ -74,6 +74,8 @@ QUESTIONS: dict[str, Question] = {
     "log": lambda desk, who, job: desk.log(who, job, LogAsked()),
     "log, its end": lambda desk, who, job: desk.log(who, job, LogAsked(offset=-3, attempt=1, bytes_max=2)),
     "log of a rank that is not there": lambda desk, who, job: desk.log(who, job, LogAsked(7, True)),
+    "usage": lambda desk, who, job: desk.usage(who, UsageAsked(("project", "owner"), "day")),
+    "usage that is none": lambda desk, who, job: desk.usage(who, UsageAsked(("colour",), since="soon")),
     "queues": lambda desk, who, job: desk.queues(who),
     "partitions": lambda desk, who, job: desk.partitions(who),
     "nodes": lambda desk, who, job: desk.nodes(who),

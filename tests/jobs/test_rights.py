@@ -37,7 +37,7 @@ CHANGES: dict[str, Question] = {
     "extend, dry": lambda desk, caller, job: desk.extend(caller, job, 7200, dry=True),
 }
 # The other questions are about no job, and have tests of their own below.
-OTHERS = {"submit", "test", "list", "queues", "partitions", "nodes", "word", "newest"}
+OTHERS = {"submit", "test", "list", "usage", "queues", "partitions", "nodes", "word", "newest"}
 JOBS: dict[str, tuple[Caller, dict[str, Any]]] = {
     "own, pulled": (ANN, {}),
     "own, placed": (ANN, {"queue": "interactive"}),

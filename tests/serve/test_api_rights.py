@@ -33,6 +33,7 @@ OF_MANY: dict[str, Case] = {
     "partitions": ("GET", "/partitions", None),
     "nodes": ("GET", "/nodes", None),
     "me": ("GET", "/me", None),
+    "usage": ("GET", "/usage?by=owner,project&step=hour", None),
     "projects": ("GET", "/projects", None),
     "submit": ("POST", "/jobs?wait=0", {"command": ["true"], "partition": "main"}),
     "test": ("POST", "/jobs/test", {"command": ["true"], "partition": "main"}),
@@ -58,6 +59,9 @@ OF_ADMINS: dict[str, Case] = {
     "join": ("POST", "/projects/physics/join", {"person": "bob"}),
     "part": ("POST", "/projects/physics/part", {"person": "alice"}),
     "close": ("POST", "/projects/physics/close", None),
+    "grant": ("POST", "/projects/physics/grant", {"amount": 5}),
+    "take": ("POST", "/projects/physics/take", {"amount": 5}),
+    "set_project": ("POST", "/projects/physics/set", {"weight": 5}),
 }
 UNKNOWN: dict[str, tuple[Case, Case]] = {
     "person": (("GET", "/people/alice", None), ("GET", "/people/nobody", None)),

@@ -59,9 +59,10 @@ NOUNS: dict[str, Entry] = {
     ),
     "project": Entry(
         "project",
-        "projects that jobs are submitted for, and who belongs to them",
-        ("add", "list", "show", "join", "leave", "close"),
+        "projects that jobs are submitted for, who belongs to them, and what they may spend",
+        ("add", "list", "show", "grant", "take", "set", "join", "leave", "close"),
     ),
+    "usage": Entry("usage", "what placed jobs used and what it cost, by user, project and time"),
     "agent": Entry(
         "agent",
         "run at a site that can only call out, and close or open it there",

@@ -32,7 +32,10 @@ def registering(
 
     with opened(verb, write=write, create=create) as session:
         try:
-            yield Register(session.store, verb.caller.wall), me()
+            yield (
+                Register(session.store, verb.caller.wall, at_wall=lambda wall: session.clock.at_wall(wall)),
+                me(),
+            )
         except DeskError as error:
             raise stopped(error) from None
 

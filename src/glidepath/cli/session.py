@@ -20,6 +20,7 @@ from glidepath.clock import iso as iso
 if TYPE_CHECKING:
     from glidepath.clock import SteadyClock
     from glidepath.config import ConfigError, Settings
+    from glidepath.core.quantity import Instant
     from glidepath.jobs.stored import StoredDesk
     from glidepath.journal.entry import Entry
     from glidepath.journal.journal import Journal
@@ -107,6 +108,9 @@ class Session:
         from glidepath.journal.journal import Journal
 
         return Journal(self.store)
+
+    def at_wall(self, wall_s: float) -> Instant:
+        return self.clock.at_wall(wall_s)
 
     def latest(self) -> Entry:
         """The last cycle; where there is none, the next step is named."""

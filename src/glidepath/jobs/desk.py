@@ -29,6 +29,8 @@ LIST_DEFAULT = 50
 LOG_PIECE_BYTES_MAX = 1 << 20
 # So long a submission waits for the scheduler to answer with a start.
 ANSWER_S_MAX = 10.0
+USAGE_KEYS = ("owner", "project", "partition")
+USAGE_SINCE = "30d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,22 @@ class Asked:
     partition: str | None = None
     below: int | None = None
     limit: int = LIST_DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class UsageAsked:
+    """Of what was used: whose, from when until when as people write times, and which sums.
+
+    `by` are some of `USAGE_KEYS`; a project is meant with all that are below it.
+    """
+
+    by: tuple[str, ...] = ()
+    step: str = "all"
+    since: str = USAGE_SINCE
+    until: str = ""  # now
+    owner: str | None = None
+    project: str | None = None
+    partition: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +149,10 @@ class JobDesk(Protocol):
         ...
 
     def log(self, caller: Caller, job: int, asked: LogAsked) -> LogPiece: ...
+
+    def usage(self, caller: Caller, asked: UsageAsked) -> Item:
+        """What was used by those who are seen: `usage`, `total`, `since`, `until`, `metered`."""
+        ...
 
     def queues(self, caller: Caller) -> Sequence[Item]: ...
 

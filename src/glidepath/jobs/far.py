@@ -21,7 +21,18 @@ from urllib.parse import quote, urlencode
 from glidepath.config.address import checked_url
 from glidepath.core.text import one_line
 from glidepath.jobs.caller import Caller
-from glidepath.jobs.desk import ANSWER_S_MAX, Asked, Item, JobDesk, LogAsked, LogPiece, Submitted, What, Word
+from glidepath.jobs.desk import (
+    ANSWER_S_MAX,
+    Asked,
+    Item,
+    JobDesk,
+    LogAsked,
+    LogPiece,
+    Submitted,
+    UsageAsked,
+    What,
+    Word,
+)
 from glidepath.jobs.errors import Clash, DeskError, Forbidden, Unanswered, Unknown, Unusable
 from glidepath.jobs.submission import Submission, written
 from glidepath.straight import read_token, straight_opener
@@ -138,6 +149,11 @@ class FarDesk(JobDesk):
         except (TypeError, ValueError):
             raise Unanswered(f"`{self._server}` answers like no server of jobs") from None
         return LogPiece(content, start, end, size, attempt, headers["Glidepath-Log-Over"] == "true")
+
+    def usage(self, caller: Caller, asked: UsageAsked) -> Item:
+        narrowed = {"owner": asked.owner, "project": asked.project, "partition": asked.partition}
+        span = {"since": asked.since, "until": asked.until or None, "step": asked.step}
+        return self._look("/usage", {"by": ",".join(asked.by) or None, **span, **narrowed})
 
     def queues(self, caller: Caller) -> Sequence[Item]:
         return self._rows("queues")

@@ -27,6 +27,7 @@ from glidepath.jobs.desk import (
     LogPiece,
     ServedDesk,
     Submitted,
+    UsageAsked,
     What,
     Wish,
     Word,
@@ -40,6 +41,7 @@ from glidepath.jobs.places import Places
 from glidepath.jobs.plans import SOMEBODYS, Plans
 from glidepath.jobs.specs import When, goal_of, placed_spec, pulled_spec
 from glidepath.jobs.submission import Submission, unusable
+from glidepath.jobs.usage import usage_answer
 from glidepath.nudge import nudge
 from glidepath.store.engine import Store
 from glidepath.store.job import Job, JobSpec, JobState, checked_client_key, checked_limit
@@ -274,6 +276,9 @@ class StoredDesk(ServedDesk):
 
     def log(self, caller: Caller, job: int, asked: LogAsked) -> LogPiece:
         return log_piece(self._doors, self._found(caller, job), asked)
+
+    def usage(self, caller: Caller, asked: UsageAsked) -> Item:
+        return usage_answer(self._doors, _eyes(caller), asked)
 
     def queues(self, caller: Caller) -> Sequence[Item]:
         return self._places.queues()

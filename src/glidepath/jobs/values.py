@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -26,6 +26,7 @@ JOB_MAX = 2**63 - 1
 GPU_KINDS_MAX = 32
 PARTITION_CHARS_MAX = 63
 OCTAL = re.compile("0?[0-7]{3}")
+DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 WHEN_FORMS = "`2030-01-31T08:00:00Z`, or `+2h` from now"
 
 _SPAN = r"(?:[0-9]{1,9}[smhdw])+|(?:(?:[0-9]{1,5}-)?[0-9]{1,5}:[0-5][0-9]:[0-5][0-9])"
@@ -121,6 +122,16 @@ def wall_of(text: str, *, wall: float) -> float:
     except (ValueError, OverflowError):
         pass
     raise ValueError(f"`{one_line(text)}` is no time; write {WHEN_FORMS}")
+
+
+def day_or_wall_of(text: str, *, wall: float) -> float:
+    """The same, or a day in UTC."""
+    if not DAY.fullmatch(text):
+        return wall_of(text, wall=wall)
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        raise ValueError(f"`{text}` is no day of any calendar; write one such as `2030-01-31`") from None
 
 
 def _when(value: object) -> str:

@@ -7,17 +7,20 @@ prints them, the HTTP API sends them. What may be changed by whom is decided her
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from glidepath.clock import iso
-from glidepath.core.text import known_word, nearest, one_line
+from glidepath.core.quantity import Instant
+from glidepath.core.text import known_word, one_line
 from glidepath.core.units import shown_duration
 from glidepath.jobs.caller import ROLES, Caller, Role
-from glidepath.jobs.errors import Clash, Forbidden, Unknown, Unusable
+from glidepath.jobs.errors import Clash, Unusable
 from glidepath.people.names import PERSON, PERSON_FORM, PROJECT, PROJECT_FORM
+from glidepath.people.refusing import only, unknown
+from glidepath.people.wallets import NO_WALLET, Wallets, same_second
 from glidepath.store.engine import Store
 from glidepath.store.people import Full, Missing, PeopleStore, Person, PersonToken, Project
 from glidepath.store.token_rows import ID, NOTE_LETTERS_MAX
@@ -41,29 +44,31 @@ class Register:
     store: Store
     wall: Callable[[], float]
     changed: Callable[[], None] = _unchanged  # told after every change, such as `People.forget`
+    at_wall: Callable[[float], Instant] = same_second
 
     def __post_init__(self) -> None:
         self._people = PeopleStore(self.store)
+        self.wallets = Wallets(self.store, self.wall, lambda wall_s: self.at_wall(wall_s))
 
     # People.
 
     def people(self, caller: Caller) -> list[Item]:
-        _only(caller, Role.ADMIN, "see who there is")
+        only(caller, Role.ADMIN, "see who there is")
         return [_person(person) for person in self._people.people()]
 
     def person(self, caller: Caller, name: str) -> Item:
         """One person with their tokens. Everybody may see themselves."""
         if name != caller.name:
-            _only(caller, Role.ADMIN, "see others")
+            only(caller, Role.ADMIN, "see others")
         found = self._people.person(name) if PERSON.fullmatch(name) else None
         if found is None and caller.role < Role.ADMIN:
-            raise _unknown(
+            raise unknown(
                 "person", name, ()
             )  # A provider knows them, and we do not; names of others are not hinted at.
         return {**_person(found or self._known(name)), "tokens": self.tokens(caller, name)}
 
     def add(self, caller: Caller, name: str, role: str, *, again: bool = False, dry: bool = False) -> Item:
-        _only(caller, Role.ADMIN, "let people in")
+        only(caller, Role.ADMIN, "let people in")
         _named("person", name, PERSON, PERSON_FORM)
         person = Person(name, _role(role), caller.name, self.wall())
         had = self._people.person(name)
@@ -83,7 +88,7 @@ class Register:
 
     def set_role(self, caller: Caller, name: str, role: str, *, dry: bool = False) -> Item:
         """The person, with `before`: the role that they had."""
-        _only(caller, Role.ADMIN, "give roles")
+        only(caller, Role.ADMIN, "give roles")
         had = self._present(name)
         word = _role(role)
         if not dry and had.role != word:
@@ -93,7 +98,7 @@ class Register:
 
     def leave(self, caller: Caller, name: str, *, dry: bool = False) -> Item:
         """The person as they were, with `revoked`: how many tokens are no longer in force."""
-        _only(caller, Role.ADMIN, "send people away")
+        only(caller, Role.ADMIN, "send people away")
         had = self._present(name)
         revoked = sum(token.revoked_wall_s is None for token in self._people.tokens(name))
         if not dry:
@@ -106,7 +111,7 @@ class Register:
     def tokens(self, caller: Caller, name: str | None = None) -> list[Item]:
         """Of one person or of all, without their secrets. Everybody may see their own."""
         if name != caller.name:
-            _only(caller, Role.ADMIN, "see tokens of others")
+            only(caller, Role.ADMIN, "see tokens of others")
         if name is not None and name != caller.name:
             self._known(name)
         wall = self.wall()
@@ -116,7 +121,7 @@ class Register:
         self, caller: Caller, name: str, *, for_s: int = TOKEN_S, note: str = "", dry: bool = False
     ) -> Item:
         """The token with its `text`, which is shown this once; empty where nothing was issued."""
-        _only(caller, Role.ADMIN, "issue tokens")
+        only(caller, Role.ADMIN, "issue tokens")
         if not TOKEN_S_MIN <= for_s <= TOKEN_S_MAX:
             raise Unusable(
                 f"a token lasts from {shown_duration(TOKEN_S_MIN)} to {shown_duration(TOKEN_S_MAX)}, "
@@ -139,7 +144,7 @@ class Register:
         had = self._people.token(id) if TOKEN_ID.fullmatch(id) else None
         if had is None or (had.person != caller.name and caller.role < Role.ADMIN):
             mine = None if caller.role >= Role.ADMIN else caller.name
-            raise _unknown("token", id, (token.id for token in self._people.tokens(mine)))
+            raise unknown("token", id, (token.id for token in self._people.tokens(mine)))
         if not dry and had.revoked_wall_s is None:
             with self._changing():
                 had = self._people.revoke(id, wall=self.wall()) or had
@@ -149,26 +154,27 @@ class Register:
 
     def projects(self, caller: Caller) -> list[Item]:
         """Their own; operators see all."""
+        wallets = self.wallets.items()
         return [
-            _project(project)
+            {**_project(project), **wallets[project.name]}
             for project in self._people.projects()
-            if caller.sees_all or project.name in caller.projects
+            if (caller.sees_all or project.name in caller.projects) and project.name in wallets
         ]
 
     def project(self, caller: Caller, name: str) -> Item:
         seen = {item["name"]: item for item in self.projects(caller)}
         if name not in seen:
-            raise _unknown("project", name, seen)
-        return seen[name]
+            raise unknown("project", name, seen)
+        return {**seen[name], **self.wallets.wallet(caller, name)}
 
     def add_project(self, caller: Caller, name: str, *, again: bool = False, dry: bool = False) -> Item:
-        _only(caller, Role.ADMIN, "make projects")
+        only(caller, Role.ADMIN, "make projects")
         _named("project", name, PROJECT, PROJECT_FORM)
         project = Project(name, caller.name, self.wall())
         had = next((each for each in self._people.projects() if each.name == name), None)
         if had is None or (had.gone_wall_s is not None and again):
             if dry:
-                return _project(project)
+                return {**_project(project), **NO_WALLET}
             with self._changing():
                 had = self._people.add_project(project, again=again)
         if had is not None and had.gone_wall_s is None:
@@ -178,7 +184,8 @@ class Register:
                 f"project `{name}` was closed {iso(had.gone_wall_s)}; its jobs still name it: say `again` if "
                 "it is the same project"
             )
-        return self.project(caller, name)
+        [made] = [each for each in self.projects(caller) if each["name"] == name]
+        return made
 
     def join(self, caller: Caller, project: str, name: str, *, dry: bool = False) -> Item:
         """`new` is false where they belonged to it already."""
@@ -189,7 +196,7 @@ class Register:
         return self._membership(caller, project, name, joins=False, dry=dry)
 
     def _membership(self, caller: Caller, project: str, name: str, *, joins: bool, dry: bool) -> Item:
-        _only(caller, Role.ADMIN, "say who belongs to a project")
+        only(caller, Role.ADMIN, "say who belongs to a project")
         self._open(project)
         new = (project in self._present(name).projects) != joins
         if new and not dry:
@@ -202,12 +209,12 @@ class Register:
 
     def close(self, caller: Caller, name: str, *, dry: bool = False) -> Item:
         """The project as it was: who belonged to it does so no longer."""
-        _only(caller, Role.ADMIN, "close projects")
-        had = self._open(name)
+        only(caller, Role.ADMIN, "close projects")
+        had = {**_project(self._open(name)), **self.wallets.items().get(name, NO_WALLET)}
         if not dry:
             with self._changing():
                 self._people.close_project(name, wall=self.wall())
-        return _project(had)
+        return had
 
     # What there is.
 
@@ -215,7 +222,7 @@ class Register:
         # What is no name at all is not looked for: databases have their own words for odd characters.
         person = self._people.person(name) if PERSON.fullmatch(name) else None
         if person is None:
-            raise _unknown("person", name, (each.name for each in self._people.people()))
+            raise unknown("person", name, (each.name for each in self._people.people()))
         return person
 
     def _present(self, name: str) -> Person:
@@ -227,7 +234,7 @@ class Register:
     def _open(self, name: str) -> Project:
         known = {project.name: project for project in self._people.projects() if project.gone_wall_s is None}
         if name not in known:
-            raise _unknown("project", name, known)
+            raise unknown("project", name, known)
         return known[name]
 
     @contextmanager
@@ -246,13 +253,6 @@ def _gone(name: str, person: Person) -> Clash:
     return Clash(f"person `{name}` left {iso(person.left_wall_s)}")
 
 
-def _only(caller: Caller, role: Role, what: str) -> None:
-    if caller.role < role:
-        raise Forbidden(
-            f"only an {role.word} may {what}; the role of `{caller.name}` is `{caller.role.word}`"
-        )
-
-
 def _role(word: str) -> str:
     try:
         return known_word(word, ROLES)
@@ -263,11 +263,6 @@ def _role(word: str) -> str:
 def _named(kind: str, name: str, form: re.Pattern[str], words: str) -> None:
     if not form.fullmatch(name):
         raise Unusable(f"`{one_line(name)}` is no name of a {kind}; write {words}")
-
-
-def _unknown(kind: str, name: str, known: Iterable[str]) -> Unknown:
-    near = nearest(name, known)
-    return Unknown(f"no {kind} is named `{one_line(name)}`" + (f"; did you mean `{near}`?" if near else ""))
 
 
 def _person(person: Person) -> Item:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from glidepath.jobs.desk import WORDS, Asked, Submitted, What, Wish, Word
+from glidepath.jobs.desk import WORDS, Asked, Submitted, UsageAsked, What, Wish, Word
 from glidepath.jobs.errors import DeskError
 from glidepath.jobs.submission import Submission, read_submission
 from glidepath.serve import jobwords as words
@@ -84,6 +84,12 @@ def _partitions(call: Call) -> Reply:
 
 def _nodes(call: Call) -> Reply:
     return Reply({"nodes": list(call.desk.nodes(call.caller))})
+
+
+def _usage(call: Call) -> Reply:
+    query: words.UsageWish = call.query
+    by = tuple(word for word in query.by.split(",") if word)
+    return Reply(call.desk.usage(call.caller, UsageAsked(**{**query.model_dump(), "by": by})))
 
 
 def _word(what: What, word: Word) -> Callable[[Call], Reply]:
@@ -203,5 +209,14 @@ JOB_OPERATIONS: tuple[Operation, ...] = (
         words.PartitionsAnswer,
     ),
     Operation("nodes", "GET", "/nodes", "The nodes of clusters as last seen", _nodes, words.NodesAnswer),
+    Operation(
+        "usage",
+        "GET",
+        "/usage",
+        "What was used by whoever the caller may see, and what it cost",
+        _usage,
+        words.UsageAnswer,
+        query=words.UsageWish,
+    ),
     *_word_operations(),
 )

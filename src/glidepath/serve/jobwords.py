@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from glidepath.core.units import duration_s
-from glidepath.jobs.desk import ANSWER_S_MAX, LIST_DEFAULT, LOG_PIECE_BYTES_MAX
+from glidepath.jobs.desk import ANSWER_S_MAX, LIST_DEFAULT, LOG_PIECE_BYTES_MAX, USAGE_SINCE
 
 COUNT_MAX = 10_000
 LIST_MAX = 1000
@@ -67,6 +67,18 @@ class LogWish(Asked):
     )
     bytes: int = Field(LOG_PIECE_BYTES_MAX, ge=1, le=LOG_PIECE_BYTES_MAX, description="So many at most.")
     follow: bool = Field(False, description="Go on until the attempt is over, whatever `bytes` says.")
+
+
+class UsageWish(Asked):
+    by: Annotated[str, Field(max_length=64)] = Field(
+        "", description="Apart by which of `owner`, `project` and `partition`, with commas in between."
+    )
+    step: Literal["all", "month", "day", "hour"] = Field("all", description="Apart by which time, in UTC.")
+    since: Text = Field(USAGE_SINCE, description="From when on: so long ago, a day, or a date and time.")
+    until: Text = Field("", description="Until when, in the same forms; by default now.")
+    owner: Text | None = Field(None, description="Only of this person.")
+    project: Text | None = Field(None, description="Only of this project and those below it.")
+    partition: Text | None = Field(None, description="Only of this partition.")
 
 
 class ExtendAsked(Asked):
@@ -268,3 +280,27 @@ class ErrorAnswer(Said):
     error: str
     kind: str
     places: list[Place] = []
+
+
+class UsageItem(Said):
+    start: str | None = Field(description="Of the step; none where all is one.")
+    owner: str | None
+    project: str | None
+    partition: str | None
+    runs: int = Field(description="That began in this time.")
+    seconds: int
+    cpu_hours: float
+    memory_gib_hours: float
+    disk_gib_hours: float
+    gpu_hours: float
+    charged: float = Field(description="In credits, refunds not taken off.")
+    refunded: float = Field(description="In credits, for attempts that were lost by no fault of the job.")
+    credits: float = Field(description="Charged less refunded.")
+
+
+class UsageAnswer(Said):
+    usage: list[UsageItem]
+    total: UsageItem
+    since: str
+    until: str
+    metered: str | None = Field(description="When it was counted last.")

@@ -82,6 +82,28 @@ def _part(call: Call) -> Reply:
     return Reply(call.register.part(call.caller, call.path["name"], body.person, dry=body.dry))
 
 
+def _grant(call: Call) -> Reply:
+    body: words.GrantAsked = call.body
+    span = {"starts": body.starts, "ends": body.ends}
+    made = call.register.wallets.grant(
+        call.caller, call.path["name"], body.amount, **span, note=body.note, dry=body.dry
+    )
+    return Reply(made, 200 if body.dry else 201)
+
+
+def _take(call: Call) -> Reply:
+    body: words.TakeAsked = call.body
+    return Reply(call.register.wallets.take(call.caller, call.path["name"], body.amount, dry=body.dry))
+
+
+def _set(call: Call) -> Reply:
+    body: words.ProjectSet = call.body
+    done = call.register.wallets.set(
+        call.caller, call.path["name"], parent=body.parent, weight=body.weight, dry=body.dry
+    )
+    return Reply(done)
+
+
 def _close(call: Call) -> Reply:
     return Reply(call.register.close(call.caller, call.path["name"], dry=_dry(call)))
 
@@ -172,9 +194,9 @@ PEOPLE_OPERATIONS: tuple[Operation, ...] = (
     _get(
         "project",
         "/projects/{name}",
-        "One project, and who belongs to it",
+        "One project, who belongs to it, and what it may spend",
         run=_project,
-        answer=words.ProjectItem,
+        answer=words.ProjectShown,
     ),
     _post(
         "join",
@@ -192,6 +214,33 @@ PEOPLE_OPERATIONS: tuple[Operation, ...] = (
         run=_part,
         answer=words.MemberAnswer,
         body=words.MemberAsked,
+        body_needed=True,
+    ),
+    _post(
+        "grant",
+        "/projects/{name}/grant",
+        "Let a project spend more, for a time; for admins",
+        run=_grant,
+        answer=words.GrantAnswer,
+        body=words.GrantAsked,
+        **MADE,
+    ),
+    _post(
+        "take",
+        "/projects/{name}/take",
+        "Take back what a project has not spent; for admins",
+        run=_take,
+        answer=words.GrantAnswer,
+        body=words.TakeAsked,
+        body_needed=True,
+    ),
+    _post(
+        "set_project",
+        "/projects/{name}/set",
+        "Place a project below another, or give it another weight; for admins",
+        run=_set,
+        answer=words.WalletAnswer,
+        body=words.ProjectSet,
         body_needed=True,
     ),
     _post(

@@ -85,7 +85,8 @@ def api_of(desk: Desk, home: Path) -> Api:
     paces = Paces(pace, Pace(STRANGERS_PER_MINUTE, steady=time.monotonic))
     known = people_of(desk.store, desk.settings.serve.oidc)
     people = PeopleNow(known, lambda: desk.current().serve.oidc)
-    return Api(jobs, people, Register(desk.store, time.time, known.forget), paces, renewed)
+    register = Register(desk.store, time.time, known.forget, lambda wall: desk.clock().at_wall(wall))
+    return Api(jobs, people, register, paces, renewed)
 
 
 def listening(where: str) -> socket.socket:

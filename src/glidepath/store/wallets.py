@@ -109,7 +109,7 @@ class WalletStore:
                 )
             return purses_of(conn, now)[project]
 
-    def set(self, project: str, *, parent: str | None, weight: int | None) -> None:
+    def set(self, project: str, *, parent: str | None, weight: int | None, dry: bool = False) -> None:
         """A `TreeFlaw` where it cannot be below that one; an empty parent is the top."""
         with self._store.write() as conn:
             _locked(conn, project)
@@ -119,7 +119,7 @@ class WalletStore:
             values: dict[str, Any] = {} if parent is None else {"parent": parent}
             if weight is not None:
                 values["weight"] = weight
-            if values:
+            if values and not dry:
                 conn.execute(update(projects).where(projects.c.name == project).values(**values))
 
 
