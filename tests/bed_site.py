@@ -30,7 +30,7 @@ SSH_S_MAX = 60
 RIGHTS = ("ADVERTISE_STARTD", "ADVERTISE_MASTER")
 IDENTITY = "glidepath-site@bed.example"
 # Pools and pilots of tests listen on this machine only.
-LINES = ["NETWORK_INTERFACE = 127.0.0.1", "UPDATE_INTERVAL = 5"]
+LINES = ["NETWORK_INTERFACE = 127.0.0.1", "UPDATE_INTERVAL = 5", "ClassAdLifetime = 120"]
 
 # One machine with slots of its own, as a pool that is a site has them.
 SLOTS = """

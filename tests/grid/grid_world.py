@@ -140,7 +140,17 @@ class Grid:
             shown = self.pool.run("condor_q", str(cluster), "-af", "JobStatus").must("no queue").out
             return shown.split().count("2") == count
 
-        until(there, lambda: f"{count} of {cluster} run:\n{self.said()}", within_s=WAIT_S)
+        until(
+            there,
+            lambda: f"{count} of {cluster} run:\n{self.said()}\n{self._matching(cluster)}",
+            within_s=WAIT_S,
+        )
+
+    def _matching(self, cluster: int) -> str:
+        """Why a job and a pilot may not have met."""
+        words = ["-af:h", "Name", "GlidepathPilot", "State", "Activity", "Cpus", "Memory", "Start"]
+        slots = self.pool.run("condor_status", *words).out
+        return f"{slots}\n{self.pool.run('condor_q', '-better-analyze', str(cluster)).out[-2000:]}"
 
     def done(self, *clusters: int, pool: Pool | None = None) -> None:
         def over() -> bool:

@@ -233,6 +233,8 @@ def test_an_offer_adds_lines_attributes_and_a_program_that_runs_first(world: Pil
     world.joined("p1")
     slot = world.slots("p1")[0]
     assert [slot.get(name) for name in ("MyLine", "HasCvmfs", "Site_Word", "FromInit")] == [7, True, "a b", 5]
+    # Killed now, it is believed in for five words that do not come, not for HTCondor's fifteen minutes.
+    assert slot["ClassAdLifetime"] == 300
     assert world.ended("p1")["why"] == "idle"
     program.write_text("#!/bin/sh\necho no disk; exit 4\n")
     world.start("p2", "--idle-s", "3", terms=terms)

@@ -235,6 +235,16 @@ class Sites(Grid):
         super().close()
         while self.asked_of:
             self._cleared(self.asked_of.pop())
+        self._forgotten()
+
+    def _forgotten(self) -> None:
+        """A pilot that was killed is in the pool for as long as it may only be silent, and is given jobs."""
+        ours = ",".join(self.asked())
+        wanted = f'stringListMember(GlidepathPilot, "{ours}")'
+        query = f'MyType = "Query"\nTargetType = "Machine"\nRequirements = {wanted}\n'
+        told = self.pool.run("condor_advertise", "INVALIDATE_STARTD_ADS", "-", given=query)
+        told.must("the pool does not forget")
+        seldom(lambda: not self.slots(), lambda: f"in the pool: {self.slots()}", within_s=WAIT_S)
 
     def _cleared(self, asked: Asked) -> None:
         numbers = self.jobs_at(asked)

@@ -13,6 +13,7 @@ Attributes = Dict[str, str]
 
 # After a restart of the collector, it knows its pilots again within this.
 UPDATE_S = 60
+UPDATES_MISSED_MAX = 5
 # The startd takes what the pilot found this often; a probe without an answer for long is a bad answer.
 PROBE_S = 15
 PROBE_AGE_S_MAX = 600
@@ -264,6 +265,10 @@ def life(values: Values) -> List[str]:
         "MachineMaxVacateTime = %d" % VACATE_S,
         "UPDATE_INTERVAL = %d" % UPDATE_S,
         "MASTER_UPDATE_INTERVAL = %d" % UPDATE_S,
+        # A pilot that is killed cannot say so. Jobs are matched with it for as long as its pool believes in
+        # it, which is fifteen minutes where nothing is said.
+        "GLIDEPATH_SILENT_S = %d * $(UPDATE_INTERVAL)" % UPDATES_MISSED_MAX,
+        "ClassAdLifetime = $INT(GLIDEPATH_SILENT_S)",
         "MASTER_NEW_BINARY_RESTART = NEVER",
         "DISCARD_SESSION_KEYRING_ON_STARTUP = False",
         "WANT_SUSPEND = False",
@@ -343,7 +348,8 @@ def admission(values: Values) -> List[str]:
     own = attributes(values)
     found += ["%s = %s" % (name, old_syntax(text)) for name, text in own.items()]
     names = ", ".join([*own, "GlidepathDraining"])
-    found += ["STARTD_ATTRS = $(STARTD_ATTRS), %s" % names, "MASTER_ATTRS = $(MASTER_ATTRS), %s" % names]
+    found.append("STARTD_ATTRS = $(STARTD_ATTRS), ClassAdLifetime, %s" % names)
+    found.append("MASTER_ATTRS = $(MASTER_ATTRS), %s" % names)
     terms = life_terms(told.run_time) + start_terms(told.terms, told.route)
     found.append("START = ($(START:true)) && %s" % " && ".join("(%s)" % old_syntax(term) for term in terms))
     found.append("IS_OWNER = False")
