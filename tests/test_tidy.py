@@ -55,7 +55,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "journal": ("core", "store", "clock"),
     "status": ("core", "journal"),
     "pilot": (),
-    "embedded": ("core", "ports", "pilot", "store"),
+    "embedded": ("core", "ports", "pilot", "store", "terms"),
     "backends": ("core", "ports", "pilot", "config", "kube", "batch", "cloud", "called"),
     "called": ("core", "ports", "store", "journal", "config"),
     "agent": ("core", "ports", "plugins", "clock", "config", "called", "straight"),

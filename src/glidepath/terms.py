@@ -23,6 +23,7 @@ class OfferTerms:
     start: tuple[str, ...] = ()  # what must hold as well before a job is taken, as ClassAd text
     lines: tuple[str, ...] = ()  # of the pilot's HTCondor configuration
     init: str = ""  # a program that a pilot runs before it joins
+    jobs: str = "any"  # or `cpu`, `gpu`: whether those that ask for GPUs are refused, or all others
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)

@@ -12,12 +12,12 @@ from glidepath.agent.downtime import downtimes_of
 from glidepath.agent.exchange import CutOff, HttpExchange, NotHeard
 from glidepath.agent.keep import Closed, Keep, Kept
 from glidepath.agent.run import once
-from glidepath.agent.turn import Agent, room
+from glidepath.agent.turn import ACTS_S_MAX, Agent, room
 from glidepath.called.backend import CalledBackend
 from glidepath.called.late import LateAnswer
 from glidepath.called.settings import CalledSettings
 from glidepath.called.words import Answer, Downtime, Orders, Report, Start, Wish
-from glidepath.core.cycle import Done, Failed, Outcome, Refused
+from glidepath.core.cycle import Done, Failed, NotTried, Outcome, Refused
 from glidepath.core.provision.offer import Limits
 from glidepath.core.provision.pilot import PilotSpec, SitePilot, SiteState, Target
 from glidepath.core.provision.sight import SiteListing
@@ -47,6 +47,7 @@ class Queue:
         self.pilots: dict[str, SitePilot] = {}
         self.acts: list[tuple[str, str]] = []
         self.broken = ""
+        self.busy = ""
         self.refuses = refuses
 
     def list(self, *, now: Instant) -> SiteListing:
@@ -55,6 +56,8 @@ class Queue:
         return SiteListing(tuple(self.pilots.values()))
 
     def submit(self, spec: PilotSpec) -> Outcome:
+        if self.busy:
+            return NotTried(self.busy)
         self.acts.append(("submit", spec.name))
         if self.refuses:
             return Refused(self.refuses)
@@ -69,6 +72,8 @@ class Queue:
         return Done()
 
     def remove(self, target: Target) -> Outcome:
+        if self.busy:
+            return NotTried(self.busy)
         self.acts.append(("remove", target.name))
         self.pilots.pop(target.name, None)
         return Done()
@@ -186,6 +191,42 @@ def test_the_sites_own_limit_holds_whatever_the_server_asks_for(tmp_path: Path) 
     assert sorted(queue.pilots) == ["p0", "p1"]
     assert [a.outcome for a in server.heard[1].answers] == ["done", "done", "refused", "refused", "refused"]
     assert [each.room for each in server.heard] == [2, 0]
+
+
+def test_what_the_site_has_not_tried_is_not_answered_and_comes_again(tmp_path: Path) -> None:
+    queue, server = Queue(), Server(orders("p1", wishes=(("remove", "p0"),)), orders("p1"), orders())
+    queue.busy = "asked to wait 5 s"
+    agent = agent_of(tmp_path, queue, server)
+    assert agent.turn().acted == 0
+    queue.busy = ""
+    assert agent.turn().acted == 1
+    agent.turn()
+    told = [[(a.verb, a.name, a.outcome) for a in each.answers] for each in server.heard]
+    assert told == [[], [], [("start", "p1", "done")]]
+
+
+def test_pilots_that_a_slow_listing_does_not_show_yet_count_at_the_site(tmp_path: Path) -> None:
+    queue, server = Queue(), Server(orders("p0", "p1"), orders("p2", "p3"), orders())
+    agent = agent_of(tmp_path, queue, server, live_max=3)
+    agent.turn()
+    hidden, queue.pilots = queue.pilots, {}
+    agent.turn()
+    queue.pilots |= hidden
+    agent.turn()
+    assert [each.room for each in server.heard] == [3, 1, 0]
+    assert sorted(queue.pilots) == ["p0", "p1", "p2"]
+
+
+def test_no_more_is_asked_of_the_site_in_a_second_than_it_allows(tmp_path: Path) -> None:
+    waits: list[float] = []
+    agent = agent_of(tmp_path, Queue(), Server(orders(*(f"p{n}" for n in range(4)))), per_s_max=2)
+    agent.pause = waits.append
+    agent.turn()
+    assert [round(2 * wait) for wait in waits] == [0, 1, 2, 3]
+
+
+def test_whoever_is_starting_pilots_is_heard_before_the_server_takes_the_site_for_silent() -> None:
+    assert CalledSettings().silent_after > 2 * ACTS_S_MAX
 
 
 @pytest.mark.parametrize(

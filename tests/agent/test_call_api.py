@@ -95,6 +95,28 @@ def test_a_report_that_was_sent_before_changes_nothing(world: Served) -> None:
     assert world.desk.post.tray(SiteName("west")) == before
 
 
+def test_reports_of_older_generations_change_nothing_in_a_new_store_either(tmp_path: Path) -> None:
+    """Whoever recorded the calls of a site sends them again: later, and after the store was lost."""
+    recorded: list[bytes] = []
+    with served(tmp_path / "first", "west") as world:
+        token = world.token()
+        _, orders = first_call(world, token)
+        for agent in ("older", "old"):
+            gone = {**pilot().model_dump(), "state": "failed"}
+            recorded.append(text(plain_report(ticket=orders["ticket"], agent=agent, pilots=[gone])))
+            code, orders = ask(world, CALL, recorded[-1], token=token)
+            assert code == 200
+        before = world.desk.post.tray(SiteName("west"))
+        assert [ask(world, CALL, each, token=token)[0] for each in recorded] == [409, 409]
+        assert world.desk.post.tray(SiteName("west")) == before
+    with served(tmp_path / "second", "west") as world:
+        token = world.token()
+        first_call(world, token)
+        before = world.desk.post.tray(SiteName("west"))
+        assert [ask(world, CALL, each, token=token)[0] for each in recorded] == [409, 409]
+        assert world.desk.post.tray(SiteName("west")) == before
+
+
 BAD_BODIES: dict[str, bytes] = {
     "not JSON": b"{",
     "a list": b"[]",

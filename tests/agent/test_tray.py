@@ -22,7 +22,7 @@ from agent.agent_builders import (
 from glidepath.called.post import digest_of
 from glidepath.called.tray import Tray, asked, drained, listing_of, removed, windows_in, withdrawn
 from glidepath.called.words import Downtime
-from glidepath.core.cycle import Done, Refused, Unsure
+from glidepath.core.cycle import Done, NotTried, Refused, Unsure
 from glidepath.core.provision.pilot import SiteState
 from glidepath.core.provision.sight import Window
 from glidepath.core.quantity import Instant, Owner, PilotName
@@ -164,8 +164,25 @@ def test_no_more_is_given_or_asked_than_the_site_has_room_for() -> None:
     many = [renamed(spec(), f"p{n}") for n in range(5)]
     tray, orders = call(tray_with(*many), room=2)
     assert starts(orders) == ["p0", "p1"]
-    tray, outcome = asked(tray, renamed(spec(), "p9"), "d")
-    assert outcome == Refused("the site's agent takes 2 more at most, and 3 wait for its call")
+    full, outcome = asked(tray, renamed(spec(), "p9"), "d")
+    assert (full, outcome) == (tray, NotTried("the site's agent takes no more now, and 3 wait for its call"))
+
+
+def test_the_room_that_a_site_told_is_less_by_what_is_on_its_way_there() -> None:
+    def told(tray: Tray) -> int | None:
+        return listing_of(tray, NOW, lapse_s=300).room
+
+    tray, _ = call(tray_with(), room=3)
+    assert told(tray) == 3
+    for name, left in (("p1", 2), ("p2", 1)):
+        tray, _ = asked(tray, renamed(spec(), name), "d")
+        assert told(tray) == left
+    tray, _ = call(tray, room=3)
+    assert told(tray) == 1, "they were handed out after the agent had counted"
+    tray, _ = call(tray, pilot("p1"), pilot("p2"), answers=[answer("p1"), answer("p2")], room=1)
+    assert told(tray) == 1, "it has counted them itself"
+    tray, _ = call(tray, pilot("p1"), pilot("p2"))
+    assert told(tray) is None, "it has no limits any more"
 
 
 @pytest.mark.parametrize("unseen", [True, False])

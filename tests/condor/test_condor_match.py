@@ -103,6 +103,26 @@ def test_an_offer_admits_by_its_terms(
     assert fit({OfferKey("west/big"): terms}, BIG, **attributes).offers == expected
 
 
+@pytest.mark.parametrize(
+    ("jobs", "gpus", "taken"),
+    [
+        ("any", None, True),
+        ("gpu", None, False),
+        ("gpu", "0", False),
+        ("gpu", "1", True),
+        ("cpu", None, True),
+        ("cpu", "0", True),
+        ("cpu", "1", False),
+    ],
+)
+def test_a_pilot_for_jobs_with_gpus_or_without_takes_no_other(
+    jobs: str, gpus: str | None, taken: bool
+) -> None:
+    wanted = {} if gpus is None else {"RequestGPUs": gpus}
+    found = fit({GPU.key: OfferTerms(jobs=jobs)}, GPU, **wanted)
+    assert found.offers == ((GPU.key,) if taken else ())
+
+
 def test_a_fitted_offer_is_tried_at_the_size_it_would_have() -> None:
     fitted = Offer(
         SiteName("a"), "any", Resources(64000, 262144, 102400), size_min=Resources(1000, 1024, 1024)

@@ -11,6 +11,8 @@ from glidepath.core.provision.offer import Offer
 from glidepath.core.quantity import Instant, OfferKey, PoolName, Resources, SiteName
 from glidepath.embedded.demand import demand
 from glidepath.ports import DemandSource, Place, Pool
+from glidepath.store.job import JobState
+from glidepath.terms import OfferTerms
 
 HERE = PoolName("here")
 OFFERS = (
@@ -69,6 +71,23 @@ def test_making_a_pool_touches_nothing_and_a_store_that_is_not_there_raises(tmp_
     with pytest.raises(OSError):
         pool.sources()[0].demand((), now=Instant(0))
     assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(("jobs", "given"), [("gpu", ["gpu"]), ("cpu", ["cpu"]), ("any", ["cpu", "gpu"])])
+def test_a_pilot_for_jobs_with_gpus_or_without_is_given_no_other(
+    world: World, jobs: str, given: list[str]
+) -> None:
+    terms = {OfferKey("here/any"): OfferTerms(jobs=jobs)}
+    pool = demand(HERE, {}, Place(world.home, world.store_url, terms=terms))
+    told = dict(pool.join(OfferKey("here/any"))).get("GLIDEPATH_POOL_TRAIT")
+    numbers = {"cpu": world.submit("true"), "gpu": world.submit("true", request=Resources(1000, 64, 0, 1))}
+    trait = ("--trait", told) if told else ()
+    world.pilot("p1", *trait, "--gpus", "2", "--idle-s", "1")
+    world.ended("p1")
+    ended = [
+        kind for kind, number in sorted(numbers.items()) if world.jobs.get(number).state is JobState.DONE
+    ]
+    assert ended == given
 
 
 @pytest.mark.parametrize("settings", [{"partition": "x"}, {"heard_s_max": 0}])

@@ -35,8 +35,9 @@ from glidepath.core.quantity import Instant, NodeName, OfferKey, PilotName, Pool
 from glidepath.core.text import one_line
 from glidepath.ports import WORLD_ERRORS, Backend, Clock, Furnished
 
-# What has not been begun by then is not answered, and comes again with the next orders.
-ACTS_S_MAX = 300.0
+# What has not been begun by then is not answered, and comes again with the next orders. Well within the time
+# after which the server takes a site for silent: whoever works must still be heard.
+ACTS_S_MAX = 60.0
 NONCE_BYTES = 12
 _OVER = (SiteState.ENDED, SiteState.FAILED, SiteState.WITHDRAWN)
 
@@ -64,6 +65,7 @@ class Agent:
     ) -> None:
         self.backend, self.exchange, self.keep, self.clock = backend, exchange, keep, clock
         self.limits = limits
+        self.pause: Callable[[float], None] = time.sleep
         self.downtimes: Downtimes = lambda: ()
 
     def turn(self) -> Turned:
@@ -110,8 +112,9 @@ class Agent:
             why=why,
             pilots=pilots,
             answers=list(kept.answers),
-            room=room(self.limits, pilots),
+            room=room(self.limits, pilots, unlisted=_unlisted(kept, pilots)),
             downtimes=list(self.downtimes()),
+            avoids_nodes=listing.avoids_nodes,
             agent=f"glidepath agent {__version__}",
         )
 
@@ -123,20 +126,25 @@ class Agent:
         for wish in orders.wishes:
             if time.monotonic() > deadline:
                 break
-            answers.append(_answer(wish.verb, wish.name, self._one(partial(self._wish, wish))))
-        for start in orders.starts:
+            answers += _answered(wish.verb, wish.name, self._one(partial(self._wish, wish)))
+        begun = time.monotonic()
+        for count, start in enumerate(orders.starts):
+            self._keep_pace(count, begun)
             if time.monotonic() > deadline:
                 break
-            if left is not None and left <= 0:
-                answers.append(
-                    _answer("start", start.name, Refused("the site's own limit of pilots is reached"))
-                )
-                continue
-            outcome = self._one(partial(self._start, start))
+            outcome: Outcome = Refused("the site's own limit of pilots is reached")
+            if left is None or left > 0:
+                outcome = self._one(partial(self._start, start))
             if left is not None and isinstance(outcome, Done | Unsure):
                 left -= 1
-            answers.append(_answer("start", start.name, outcome))
+            answers += _answered("start", start.name, outcome)
         return tuple(answers)
+
+    def _keep_pace(self, count: int, begun: float) -> None:
+        """Waits until one more may be asked for, where the site limits how many that are in a second."""
+        if self.limits.per_s_max:
+            due = begun + count / self.limits.per_s_max
+            self.pause(max(0.0, due - time.monotonic()))
 
     @staticmethod
     def _one(call: Callable[[], Outcome]) -> Outcome:
@@ -175,13 +183,20 @@ class Agent:
         )
 
 
-def room(limits: Limits, pilots: Iterable[Pilot]) -> int | None:
+def _unlisted(kept: Kept, pilots: Iterable[Pilot]) -> int:
+    """Pilots of the last turn that a slow listing does not show yet."""
+    here = {pilot.name for pilot in pilots}
+    begun = [each for each in kept.answers if each.verb == "start" and each.outcome in ("done", "unsure")]
+    return sum(each.name not in here for each in begun)
+
+
+def room(limits: Limits, pilots: Iterable[Pilot], *, unlisted: int = 0) -> int | None:
     """How many more pilots the site's own limits allow; None where there is no limit."""
     there = [pilot for pilot in pilots if SiteState(pilot.state) not in _OVER]
-    pending = sum(1 for pilot in there if pilot.state == "pending")
+    pending = sum(1 for pilot in there if pilot.state == "pending") + unlisted
     left = []
     if limits.live_max is not None:
-        left.append(limits.live_max - len(there))
+        left.append(limits.live_max - len(there) - unlisted)
     if limits.pending_max is not None:
         left.append(limits.pending_max - pending)
     if limits.per_cycle_max is not None:
@@ -206,12 +221,14 @@ def _told(pilot: SitePilot, now: Instant) -> Pilot:
     )
 
 
-def _answer(verb: str, name: str, outcome: Outcome) -> Answer:
-    words = {Done: "done", Refused: "refused", Failed: "failed", Unsure: "unsure", NotTried: "failed"}
+def _answered(verb: str, name: str, outcome: Outcome) -> tuple[Answer, ...]:
+    """What is said of an order; nothing of one that was not tried, which then comes again."""
+    if isinstance(outcome, NotTried):
+        return ()
+    words = {Done: "done", Refused: "refused", Failed: "failed", Unsure: "unsure"}
     why = outcome.note if isinstance(outcome, Done) else outcome.why
-    return Answer.model_validate(
-        {"verb": verb, "name": name, "outcome": words[type(outcome)], "why": _short(why)}
-    )
+    said = {"verb": verb, "name": name, "outcome": words[type(outcome)], "why": _short(why)}
+    return (Answer.model_validate(said),)
 
 
 def _span(seconds: int) -> int:

@@ -83,10 +83,10 @@ class LocalBackend:
             names = sorted(entry.name for entry in os.scandir(self._folder) if NAME.fullmatch(entry.name))
         except FileNotFoundError:
             self._home.stat()  # A home without pilots is empty; a home that is gone is a failed listing.
-            return SiteListing(())
+            return SiteListing((), avoids_nodes=False)
         pilots = [found for name in names if (found := self._seen(name, now)) is not None]
         self._since = {name: kept for name, kept in self._since.items() if name in names}
-        return SiteListing(tuple(pilots))
+        return SiteListing(tuple(pilots), avoids_nodes=False)
 
     def _seen(self, name: str, now: Instant) -> SitePilot | None:
         folder = self._folder / name
@@ -179,6 +179,8 @@ class LocalBackend:
         command += ["--pool", join.get("GLIDEPATH_POOL", spec.pool)]
         if kind == "embedded":
             command += ["--socket", join["GLIDEPATH_POOL_SOCKET"]]
+            if said := join.get("GLIDEPATH_POOL_TRAIT"):
+                command += ["--trait", said]
         else:
             command += ["--settings", str(_furnish(folder, spec).absolute())]
         sizes = zip(

@@ -80,7 +80,12 @@ class BatchBackend:
             )
         if len(notes) > NOTES_MAX:
             notes[NOTES_MAX:] = [f"and {len(notes) - NOTES_MAX} more like these"]
-        return SiteListing(tuple(pilots), complete=not (orphans or sight.lacking), notes=tuple(notes))
+        return SiteListing(
+            tuple(pilots),
+            complete=not (orphans or sight.lacking),
+            notes=tuple(notes),
+            avoids_nodes=self.dialect.avoids_nodes,
+        )
 
     def _pilot(
         self, pilot: PilotName, *, queue: Queue, trouble: str, sight: Sight, now: Instant

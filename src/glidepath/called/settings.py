@@ -13,7 +13,8 @@ class CalledSettings(Table):
 
     silent_after: Span = Field(
         default=3 * MINUTE_S,
-        description="A site whose agent has not called for this long is unseen: nothing is asked for there.",
+        description="A site whose agent has not called for this long is unseen: nothing is asked for there. "
+        "Longer than the agent's own `poll` and the minute for which it may be starting pilots.",
     )
     lapse_after: Span = Field(
         default=5 * MINUTE_S,

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Literal
 
 from glidepath.called.words import ORDERS_MAX, Answer, Downtime, Orders, Pilot, Report, Start, Wish
-from glidepath.core.cycle import Done, Outcome, Refused, Unsure
+from glidepath.core.cycle import Done, NotTried, Outcome, Refused, Unsure
 from glidepath.core.provision.pilot import PilotSpec, SitePilot, SiteState
 from glidepath.core.provision.sight import SiteListing, Window
 from glidepath.core.quantity import (
@@ -131,9 +131,9 @@ def asked(tray: Tray, spec: PilotSpec, digest: str) -> tuple[Tray, Outcome]:
     if spec.mates:
         return tray, Refused("a site that calls starts its pilots one by one")
     waiting = sum(1 for request in tray.requests if request.step is Step.ASKED)
-    room = tray.report.room if tray.report is not None else None
-    if room is not None and waiting >= room:
-        return tray, Refused(f"the site's agent takes {room} more at most, and {waiting} wait for its call")
+    if room_left(tray) == 0:
+        # A limit of a moment: nothing is wrong with the site, and whoever looks again sees that it is full.
+        return tray, NotTried(f"the site's agent takes no more now, and {waiting} wait for its call")
     if waiting >= WAITING_MAX:
         return tray, Refused(f"{waiting} requests wait for the site's agent already")
     return tray.with_request(Request(spec, digest)), Done()
@@ -387,7 +387,23 @@ def listing_of(tray: Tray, now: Instant, *, lapse_s: int) -> SiteListing:
         if name not in here and request.step is not Step.TAKEN
     ]
     pilots.sort(key=lambda pilot: pilot.name)
-    return SiteListing(tuple(pilots), age_s=max(0, now - heard_at), notes=notes_of(tray, report))
+    return SiteListing(
+        tuple(pilots),
+        age_s=max(0, now - heard_at),
+        notes=notes_of(tray, report),
+        room=room_left(tray),
+        avoids_nodes=report.avoids_nodes,
+    )
+
+
+def room_left(tray: Tray) -> int | None:
+    """Of what the site's own limits left when its agent called, what nothing is on its way to yet; None where
+    it has no limits."""
+    if tray.report is None or tray.report.room is None:
+        return None
+    here = tray.listed()
+    coming = sum(r.step in (Step.ASKED, Step.GIVEN) and r.name not in here for r in tray.requests)
+    return max(0, tray.report.room - coming)
 
 
 def notes_of(tray: Tray, report: Report) -> tuple[str, ...]:

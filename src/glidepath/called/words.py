@@ -100,6 +100,9 @@ class Report(Word):
         default=None, description="How many more pilots the site takes now; unset for any number."
     )
     downtimes: Annotated[list[Downtime], Field(max_length=WINDOWS_MAX)] = []
+    avoids_nodes: bool = Field(
+        default=True, description="Whether the site can be told on which nodes not to start pilots."
+    )
     agent: Said = Field(default="", description="Which program calls, for people.")
 
 

@@ -82,7 +82,7 @@ class CloudBackend:
             pilots = tuple(self._pilot(job, now) for job in first)
             live = {job.id for job in first}
             self._since = {id_: kept for id_, kept in self._since.items() if id_ in live}
-        return SiteListing(pilots, complete=not jobs.lacking, notes=jobs.notes)
+        return SiteListing(pilots, complete=not jobs.lacking, notes=jobs.notes, avoids_nodes=False)
 
     def _look(self, deadline: float) -> Jobs:
         rows = self._read(Verb.LIST, {}, deadline)

@@ -48,7 +48,7 @@ def offer_of(table: Mapping[str, Any]) -> tuple[Offer, OfferTerms | None]:
 
 
 def terms_of(table: Mapping[str, Any]) -> OfferTerms:
-    kept = {name: value for name, value in table.items() if name in ("community", "init")}
+    kept = {name: value for name, value in table.items() if name in ("community", "init", "jobs")}
     lists = ("owners", "owners_refused", "groups", "groups_refused", "start", "lines")
     kept |= {name: tuple(table[name]) for name in lists}
     return OfferTerms(**kept, attributes=pairs(table["attributes"]))

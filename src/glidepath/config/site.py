@@ -101,8 +101,8 @@ class OfferSettings(Table):
     )
     jobs: Literal["any", "cpu", "gpu"] = Field(
         default="any",
-        description="Which jobs its pilots are started for: `cpu` only those that ask for no GPU, `gpu` only "
-        "those that ask for one. By default all that fit.",
+        description="Which jobs its pilots are started for and take: `cpu` only those that ask for no GPU, "
+        "`gpu` only those that ask for one. By default all that fit.",
     )
     fitted: bool = Field(
         default=False,

@@ -83,6 +83,7 @@ def _terms(offer: OfferSettings) -> OfferTerms:
         start=condor.start,
         lines=condor.lines,
         init=condor.init,
+        jobs=offer.jobs,
     )
 
 

@@ -13,11 +13,13 @@ from glidepath.core.provision.pilot import Slot
 from glidepath.core.provision.sight import PoolSlots
 from glidepath.core.quantity import Instant, OfferKey, Owner, PilotName, PoolName, Shape, SourceName
 from glidepath.embedded.server import socket_path
+from glidepath.embedded.wire import JOBS_TRAIT
 from glidepath.embedded.workers import all_workers
 from glidepath.ports import DemandSource, Place
 from glidepath.store.engine import Store, open_store
 from glidepath.store.job import QueueGroup
 from glidepath.store.jobs import demand_of
+from glidepath.terms import NO_TERMS
 
 SETTINGS = ("heard_s_max",)
 # Beats come every ten seconds; a worker unheard for this long says nothing about now.
@@ -58,7 +60,9 @@ class EmbeddedPool:
 
     def join(self, offer: OfferKey) -> tuple[tuple[str, str], ...]:
         socket = socket_path(self._place.home).absolute()
-        return (("GLIDEPATH_POOL", self.name), ("GLIDEPATH_POOL_SOCKET", str(socket)))
+        told = (("GLIDEPATH_POOL", str(self.name)), ("GLIDEPATH_POOL_SOCKET", str(socket)))
+        jobs = self._place.terms.get(offer, NO_TERMS).jobs
+        return told if jobs == NO_TERMS.jobs else (*told, ("GLIDEPATH_POOL_TRAIT", f"{JOBS_TRAIT}={jobs}"))
 
     def secrets(self, name: PilotName, *, lifetime_s: int) -> tuple[tuple[str, str], ...]:
         """None: the socket asks the kernel who is there."""

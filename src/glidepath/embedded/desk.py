@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, select
 
 from glidepath.core.quantity import Instant, Resources
 from glidepath.embedded.records import exit_record
-from glidepath.embedded.wire import Beat, Bye, Ends, Hello, Message, Pull, told
+from glidepath.embedded.wire import JOBS_TRAIT, Beat, Bye, Ends, Hello, Message, Pull, told
 from glidepath.embedded.workers import Worker, all_workers, forget, keep
 from glidepath.pilot import remains
 from glidepath.ports import Clock
@@ -306,6 +306,7 @@ class Desk:
             left_s=max(0, left_s),
             count_max=PULL_JOBS_MAX,
             traits=seat.worker.traits,
+            jobs=dict(seat.worker.traits).get(JOBS_TRAIT, "any"),
         )
         claimed = batch.claim(ask) if ask.free.cpu_milli else []
         for job in claimed:

@@ -22,6 +22,8 @@ RECORDS_MAX = 200
 HOLDS_MAX = 10_000
 COUNT_MAX = 1 << 40
 WHY_CHARS_MAX = 200
+# What a pilot says that serves jobs with GPUs alone, or those without; no trait of an offer has such a name.
+JOBS_TRAIT = "glidepath.jobs"
 PILOT_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,118}[a-z0-9])?")
 
 

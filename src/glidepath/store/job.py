@@ -280,3 +280,4 @@ class Ask:
     left_s: int
     count_max: int
     traits: Traits = ()
+    jobs: str = "any"  # or `cpu`, `gpu`: only those without GPUs, or with

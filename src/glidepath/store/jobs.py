@@ -48,6 +48,8 @@ from glidepath.store.placed_rows import placed
 
 # A pilot that could take more at once would hold the store for too long; it asks again at once.
 CLAIM_MAX = 256
+# What a pilot that serves jobs with GPUs alone, or those without, is given.
+OF_KIND = {"cpu": (jobs.c.gpus == 0,), "gpu": (jobs.c.gpus > 0,)}
 # Different wishes for traits in one queue; each costs a claim one look into the index.
 TRAIT_KINDS_MAX = 200
 LIST_MAX = 10_000
@@ -139,6 +141,7 @@ class JobBatch:
                     jobs.c.memory_mib <= ask.free.memory_mib,
                     jobs.c.disk_mib <= ask.free.disk_mib,
                     jobs.c.gpus <= ask.free.gpus,
+                    *OF_KIND.get(ask.jobs, ()),
                     or_(jobs.c.run_s_max.is_(None), jobs.c.run_s_max <= ask.left_s),
                     # A partition may have been a placed one when a job was submitted there.
                     ~exists().where(placed.c.job == jobs.c.id),

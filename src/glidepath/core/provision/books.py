@@ -20,6 +20,9 @@ P = PilotPhase
 # A pilot past its lifetime gets this long to be seen ending; sites grant about as much themselves.
 GRACE_S = 3600
 OVER = (SiteState.ENDED, SiteState.FAILED, SiteState.WITHDRAWN)
+# What a pilot says whose jobs all failed at once: its own word, as it comes through any site.
+EATS_JOBS = "black hole:"
+NOBODYS = 1 << 40  # failures of a site, of which none is more than half
 # How a pilot is judged that ended by itself without having been seen in its pool.
 LEFT_UNJOINED = "it ended without joining the pool"
 
@@ -232,8 +235,9 @@ class Books:
         latency_s = track.joined_at - track.asked_at
         for about in (track.offer, track.site):
             self.health[about] = fare.after_join(self.health.get(about) or Health(about), latency_s)
-        if track.node:
-            self.nodes.pop((track.site, track.node), None)
+        node = self.nodes.get((track.site, track.node)) if track.node else None
+        if node is not None and not node.eats:
+            del self.nodes[(node.site, node.node)]
 
     def _judge(self, track: Track, why: str = "") -> None:
         """Was this end a failure, and whose? Of a pilot that had joined, at most its node's."""
@@ -241,6 +245,7 @@ class Books:
         if rules is None or track.leaving:
             return
         if track.phase is P.DONE and (track.joined_at is not None or not self.watched):
+            self._worked_on(track)
             return
         why = why or track.note or (LEFT_UNJOINED if track.phase is P.DONE else "it failed without a word")
         if track.joined_at is None:
@@ -258,11 +263,37 @@ class Books:
             health = self.health.get(about) or Health(about)
             self.health[about] = fare.after_failure(health, why, self.now, rules, whole_site=whole_site)
 
+    def _worked_on(self, track: Track) -> None:
+        """Jobs ran there to a good end: whatever ate some was not the node, unless it is quarantined."""
+        node = self.nodes.get((track.site, track.node)) if track.node and track.jobs_run else None
+        if node is not None and node.until is None:
+            del self.nodes[(node.site, node.node)]
+
     def _node_failed(self, track: Track, rules: SiteRules, why: str) -> None:
         key = (track.site, str(track.node))
         node = self.nodes.get(key) or NodeHealth(track.site, track.node, 0)
         site_failures = (self.health.get(track.site) or Health(track.site)).failures
-        self.nodes[key] = fare.node_after_failure(node, why, self.now, rules, site_failures=site_failures)
+        eats = track.joined_at is not None and EATS_JOBS in why
+        if eats:
+            site_failures = self._eaten_at(track)
+        self.nodes[key] = fare.node_after_failure(
+            node, why, self.now, rules, site_failures=site_failures, eats=eats
+        )
+
+    def _eaten_at(self, track: Track) -> int:
+        """Pilots of the site that lost all their jobs, this one included; those on other nodes count double.
+
+        Bad jobs of somebody are more common than bad nodes, and fail everywhere. Where no other node has work
+        that goes on, no node is to blame at all.
+        """
+        others = (each for each in self.memory_tracks if each.site == track.site and each.node != track.node)
+        if not any(each.jobs_run and each.node for each in others):
+            return NOBODYS
+        rows = {
+            at: node.failures for (site, at), node in self.nodes.items() if site == track.site and node.eats
+        }
+        here = rows.pop(track.node, 0)
+        return here + 1 + 2 * sum(rows.values())
 
 
 def _as_before(old: Track, pilot: SitePilot, slot: Slot) -> bool:

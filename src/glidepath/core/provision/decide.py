@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from glidepath.core.because import Because
-from glidepath.core.cycle import Decision, Fact, Plan, Reason
+from glidepath.core.cycle import Decision, Fact, Plan, Reason, Seen
 from glidepath.core.provision.demand import Demand
 from glidepath.core.provision.memory import Memory
 from glidepath.core.provision.offer import First, Kind, Rules
@@ -96,6 +96,9 @@ def _site_decisions(picture: Picture, rules: Rules) -> list[Decision[PilotAction
         facts: list[tuple[str, int | str]] = [("live", live[site.name])]
         if quarantined:
             facts.append(("quarantined", ",".join(quarantined)))
+            listed = dict(picture.snapshot.sites).get(site.name)
+            if isinstance(listed, Seen) and not listed.value.avoids_nodes:
+                facts.append(("but", "the site cannot be told which nodes to avoid"))
         decisions.append(Decision(f"site:{site.name}", Reason(because, tuple(facts))))
     return decisions
 
@@ -154,6 +157,8 @@ def _offer_reason(entry: OpenOffer) -> Reason:
         left = min([entry.room.left, entry.site_room.left, *map(entry.left_for, full_pools)])
         if not entry.full:  # Only for some: they are named, the others may go on.
             facts = (*facts, ("pool", ",".join(full_pools)))
+        elif entry.site_takes is not None:
+            facts = (*facts, ("site_takes", entry.site_takes))
         return Reason(Because.AT_LIMIT, (*facts, ("room", left)) if together > 1 else facts)
     return Reason(Because.OPEN if entry.wanted_by else Because.NO_DEMAND, facts)
 

@@ -76,11 +76,12 @@ def shrunk(per_cycle: int, health: Health) -> int:
 
 
 def node_after_failure(
-    node: NodeHealth, why: str, now: Instant, rules: SiteRules, *, site_failures: int
+    node: NodeHealth, why: str, now: Instant, rules: SiteRules, *, site_failures: int, eats: bool = False
 ) -> NodeHealth:
     """A pilot failed on a named node. The node is to blame only for more than half of what fails at the site:
     where everything fails everywhere, the fault lies elsewhere."""
     failures = node.failures + 1
     guilty = failures >= rules.node_failures_max and failures * 2 > site_failures
     until = Instant(now + rules.quarantine_s) if guilty else node.until
-    return NodeHealth(node.site, node.node, failures, until, why[:WHY_LENGTH_MAX], now)
+    why = why[:WHY_LENGTH_MAX]
+    return NodeHealth(node.site, node.node, failures, until, why, now, eats=eats or node.eats)

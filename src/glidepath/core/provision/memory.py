@@ -46,6 +46,7 @@ class NodeHealth:
     until: Instant | None = None  # quarantined until then
     why: str = ""
     at: Instant = Instant(0)  # of the last failure
+    eats: bool = False  # pilots join there and their jobs fail, so that another one that joins proves nothing
 
 
 @dataclass(frozen=True, slots=True)

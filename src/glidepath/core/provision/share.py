@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from glidepath.core.because import Because
-from glidepath.core.cycle import Fact, Unseen
+from glidepath.core.cycle import Fact, Seen, Unseen
 from glidepath.core.provision.health import Gate, gate, shrunk
 from glidepath.core.provision.memory import Health
 from glidepath.core.provision.offer import Kind, Limits, Offer, Rules, SiteRules
@@ -75,6 +75,7 @@ class OpenOffer:
     closed: Because | None = None
     why: tuple[Fact, ...] = ()
     asked: int = 0
+    site_takes: int | None = None  # more of them, by the site's own word
     wanted_by: set[PoolName] = field(default_factory=set)  # pools with demand that it fits
     pool_rooms: Mapping[PoolName, Room] = field(default_factory=dict)  # of those with a limit at its site
 
@@ -221,11 +222,14 @@ def market(picture: Picture, rules: Rules) -> Market:
     offers: dict[OfferKey, OpenOffer] = {}
     for site in rules.sites:
         site_room = room(site.limits, by_site.get(site.name))
+        takes = _told_room(picture, site.name)
+        if takes is not None:
+            site_room.left = min(site_room.left, takes)
         pool_rooms = {pool: room(each, by_share.get((site.name, pool))) for pool, each in site.pool_limits}
         for offer in site.offers:
             offer_room = room(offer.limits, by_offer.get(offer.key))
             entry = _open_offer(picture, site, offer, room=offer_room, site_room=site_room)
-            entry.pool_rooms = pool_rooms
+            entry.pool_rooms, entry.site_takes = pool_rooms, takes
             _close(entry, picture, rules, probing)
             offers[offer.key] = entry
     default = next((owner.limits for owner in rules.owners if owner.owner == "*"), None)
@@ -243,6 +247,12 @@ def market(picture: Picture, rules: Rules) -> Market:
         elapsed_s=elapsed_s,
         hidden=hidden,
     )
+
+
+def _told_room(picture: Picture, site: SiteName) -> int | None:
+    """How many more the site takes, as it says itself: what it has no room for is asked for elsewhere."""
+    sighting = dict(picture.snapshot.sites).get(site)
+    return sighting.value.room if isinstance(sighting, Seen) else None
 
 
 def _hidden(picture: Picture, rules: Rules, by_site: Mapping[str, Counts]) -> int | None:

@@ -21,6 +21,8 @@ class SiteListing:
     complete: bool = True
     age_s: int = 0  # how old it was when it was given
     notes: tuple[str, ...] = ()  # what else its door has to say to people
+    room: int | None = None  # so many more the site takes now, by its own word
+    avoids_nodes: bool = True  # whether the site can be told on which nodes not to start
 
 
 @dataclass(frozen=True, slots=True)
