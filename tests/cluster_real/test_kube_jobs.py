@@ -3,99 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
-from pathlib import Path
 
 import pytest
-from bed.parts.kube_image import TINY
-from bed.parts.kubernetes import Cluster
-from tests.bed_cluster import a_pod, kube_cluster
+from tests.bed_cluster import a_pod
 from tests.bed_pool import nothing_is_left
 
-from cluster_real.jobs_world import account, door, removed
-from glidepath.cluster.kubernetes.door import KubernetesCluster
+from cluster_real.jobs_world import KEY, LONG_S, NODE, World, world
 from glidepath.core.cycle import Done, Failed
-from glidepath.core.place.rank import Cause, File, RankSeen, RankSet, RankState, Seat, SetKey, Work
+from glidepath.core.place.rank import Cause, File, RankState, SetKey
 from glidepath.core.quantity import Instant, NodeName, Resources
 from glidepath.core.schedule.cluster import NodeState
 from glidepath.core.units import cpu_milli
-from glidepath.ranklog import read_log
 from kube.real import until
 
-__all__ = ["nothing_is_left"]
+__all__ = ["nothing_is_left", "world"]
 pytestmark = pytest.mark.real
-
-_numbers = count()
-NODE = "bed-node"
-KEY = SetKey("1.1")
-LONG_S = 180
-
-
-class World:
-    """One door to one namespace, and what is asked of it."""
-
-    def __init__(self, cluster: Cluster, namespace: str, home: Path) -> None:
-        self.cluster, self.namespace, self.home = cluster, namespace, home
-        self.config = account(cluster, namespace)
-        self.doors: list[KubernetesCluster] = []
-        self.door = self.again()
-
-    def again(self, **own: object) -> KubernetesCluster:
-        """Another door, as after a restart."""
-        self.door = door(self.config, self.home, **own)
-        self.doors.append(self.door)
-        return self.door
-
-    def ranks(self, script: str, *, nodes: tuple[str, ...] = (NODE,), **more: object) -> RankSet:
-        made = RankSet(
-            key=KEY,
-            seats=tuple(Seat(NodeName(node)) for node in nodes),
-            work=Work(("/bin/sh", "-c", script), image=TINY),
-            size=Resources(50, 32),
-            owner="ada",
-            grace_s=3,
-            gather_s_max=60,
-        )
-        return replace(made, **more)  # type: ignore[arg-type]  # Of whatever is given.
-
-    def start(self, ranks: RankSet) -> None:
-        done = self.door.start(ranks)
-        assert isinstance(done, Done), done
-
-    def seen(self) -> tuple[RankSeen, ...]:
-        return next((each.ranks for each in self.door.list(now=Instant(5000)).sets if each.key == KEY), ())
-
-    def comes_to(self, state: RankState, *, wait_s: float = LONG_S) -> tuple[RankSeen, ...]:
-        until(
-            f"all ranks are {state}: {self.seen()}",
-            lambda: bool(self.seen()) and all(rank.state is state for rank in self.seen()),
-            wait_s=wait_s,
-        )
-        return self.seen()
-
-    def wrote(self, rank: int = 0) -> str:
-        return read_log(self.home, KEY, rank).content.decode()
-
-    def says(self, word: str, rank: int = 0) -> bool:
-        try:
-            return word in self.wrote(rank)
-        except LookupError:
-            return False
-
-    def kubectl(self, *words: str) -> str:
-        return self.cluster.kubectl(*words, "--namespace", self.namespace).must("kubectl").out
-
-
-@pytest.fixture
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    cluster = kube_cluster(request.config)
-    made = World(cluster, f"placed-{next(_numbers)}", tmp_path)
-    yield made
-    for each in made.doors:
-        each.close()
-    removed(cluster, made.namespace)
 
 
 def taken_by_others(world: World) -> dict[str, int]:

@@ -221,6 +221,16 @@ def test_volumes_come_from_the_settings_and_never_grant_more() -> None:
     assert args[9:16] == ["2", "volume", "w", "/data", "volume", "r", "/home/ada"]
 
 
+def test_a_claim_is_one_volume_of_a_pod_however_often_it_is_mounted() -> None:
+    twice = (Volume("data", "/in", read_only=True), Volume("data", "/out"))
+    made = pod(ranks(volumes=twice), volumes={"data": {"claim": "data"}})
+    claims = [each for each in made["spec"]["volumes"] if "persistentVolumeClaim" in each]
+    claim = {"claimName": "data", "readOnly": False}
+    assert claims == [{"name": "volume-0", "persistentVolumeClaim": claim}]
+    mounted = [each for each in container(made)["volumeMounts"] if each["name"] == "volume-0"]
+    assert [(each["mountPath"], each["readOnly"]) for each in mounted] == [("/in", True), ("/out", False)]
+
+
 def test_files_are_in_a_secret_and_checked_by_their_sums() -> None:
     file = File("in/note", "private words", 0o600)
     of = ranks(files=(file,))

@@ -228,14 +228,13 @@ def comes(at: int) -> Pod:
     return pod_seen(GANG, at, state=waits("ContainerCreating"))
 
 
-UNSCHEDULABLE = {
-    "status": {
-        "containerStatuses": [],
-        "conditions": [
-            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
-        ],
-    }
-}
+def unscheduled(message: str) -> dict[str, Any]:
+    why = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return {"status": {"containerStatuses": [], "conditions": [why]}}
+
+
+UNSCHEDULABLE = unscheduled("no room")
+NO_CLAIM = unscheduled('persistentvolumeclaim "data" not found. not found')
 
 
 @pytest.mark.parametrize(
@@ -258,6 +257,7 @@ UNSCHEDULABLE = {
         ),
         (gang(there(0), there(1), pod_seen(GANG, 2, **UNSCHEDULABLE)), 10, 5, []),
         (gang(there(0), there(1), pod_seen(GANG, 2, **UNSCHEDULABLE)), 10, 16, [("give up", Cause.REFUSED)]),
+        (gang(pod_seen(GANG, 0, **NO_CLAIM)), 10, 16, [("give up", Cause.SETUP)]),
         (gang(pod_seen(GANG, 0, state=waits("ImagePullBackOff"))), 10, 59, []),
         (gang(pod_seen(GANG, 0, state=waits("ImagePullBackOff"))), 10, 61, [("give up", Cause.IMAGE)]),
         (gang(pod_seen(GANG, 0, state=waits("ErrImageNeverPull"))), 10, 0, [("give up", Cause.IMAGE)]),

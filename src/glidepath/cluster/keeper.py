@@ -167,7 +167,7 @@ class Rank:
             logs = [KeptLog(str(self.logs), name, self.log_bytes_max) for name in names]
         except OSError as error:
             raise SetupError(f"what it writes cannot be kept: {error.strerror}") from None
-        doors = self._limited()
+        doors = self.group.doors()
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in names]
         own = os.getpid()
 
@@ -205,10 +205,9 @@ class Rank:
             os.close(writing)
             self.outputs.append(Output(reading, kept))
 
-    def _limited(self) -> tuple[int, ...]:
+    def limit(self) -> None:
         try:
             self.group.make(self.spec["size"], self.processes_max)
-            return self.group.doors()
         except OSError as error:
             raise SetupError(f"the kernel does not take its limits: {error}") from None
 
@@ -261,6 +260,7 @@ class Keeper:
         try:
             for rank in self.ranks:
                 rank.set_up(str(self.folder), self.variables[rank.number], self.hosts)
+                rank.limit()
         except (SetupError, OSError, ValueError) as error:
             self._none_began(rank, f"{error}")
             return
@@ -271,7 +271,7 @@ class Keeper:
         try:
             for rank in self.ranks:
                 rank.begin()
-        except SetupError as error:
+        except (SetupError, OSError) as error:
             self._end_all("setup")
             self.kill_s = 0.0
             rank.cause, rank.why = "setup", f"{error}"
@@ -283,6 +283,7 @@ class Keeper:
 
     def _none_began(self, bad: Rank, why: str) -> None:
         for rank in self.ranks:
+            rank.group.end()
             rank.over, rank.ended_s = True, boottime()
             rank.cause = "setup" if rank is bad else "not gathered"
             rank.why = why if rank is bad else f"rank {bad.number} could not begin"
@@ -290,6 +291,7 @@ class Keeper:
 
     def _all_over(self, cause: str, why: str) -> None:
         for rank in self.ranks:
+            rank.group.end()
             rank.over, rank.ended_s, rank.cause, rank.why = True, boottime(), cause, why
         self.state()
 

@@ -377,15 +377,24 @@ def _volumes(ranks: RankSet, settings: KubernetesClusterSettings) -> tuple[list[
     if settings.tools:
         volumes.append({"name": "tools", "emptyDir": {}})
         mounts.append({"name": "tools", "mountPath": keeper.TOOLS, "readOnly": True})
+    _add_claims(ranks, settings, mounts, volumes)
+    return mounts, volumes
+
+
+def _add_claims(
+    ranks: RankSet, settings: KubernetesClusterSettings, mounts: list[Object], volumes: list[Object]
+) -> None:
+    """A claim stands once in a pod, however often it is mounted: with two, a kubelet waits for ever."""
+    claims: dict[str, Object] = {}
     for number, volume in enumerate(ranks.work.volumes):
         known = settings.volumes[volume.name]
         read_only = volume.read_only or known.read_only
-        mount: Object = {"readOnly": read_only}
-        if known.below:
-            mount["subPath"] = known.below
-        source = {"persistentVolumeClaim": {"claimName": known.claim, "readOnly": read_only}}
-        add(f"volume-{number}", posixpath.normpath(volume.path), source, **mount)
-    return mounts, volumes
+        source = {"claimName": known.claim, "readOnly": read_only}
+        row = claims.setdefault(known.claim, {"name": f"volume-{number}", "persistentVolumeClaim": source})
+        row["persistentVolumeClaim"]["readOnly"] &= read_only
+        mount = {"name": row["name"], "mountPath": posixpath.normpath(volume.path), "readOnly": read_only}
+        mounts.append({**mount, "subPath": known.below} if known.below else mount)
+    volumes += claims.values()
 
 
 def intent_of(text: str) -> Intent:

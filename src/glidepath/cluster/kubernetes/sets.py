@@ -7,6 +7,7 @@ given up, why. It refuses to ask anything of the cluster.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -38,6 +39,7 @@ OVERDUE_S = 90
 # Between the end of the grace and the end of a pod by force.
 FORCE_S = 20
 IMAGE_TROUBLE = frozenset({"ErrImagePull", "ImagePullBackOff"})
+NO_CLAIM = re.compile(r'persistentvolumeclaim "[^"]*" not found')
 NEVER_COMES = ("InvalidImageName", "ErrImageNeverPull")
 SIGNALS_MAX = 64
 KILLED_CODE, UNKNOWN_CODE = 137, 255
@@ -323,7 +325,9 @@ def _hopeless(
             cause, why, _, _ = end_of(pod, told, None, members.intent)
             return Verdict(cause, why, rank)
         if told.told is Told.UNSCHEDULABLE and for_s > settings.refused_after:
-            return Verdict(Cause.REFUSED, told.words, rank)
+            # Room may come; a claim that the settings name and nobody made does not come by waiting.
+            lacks = NO_CLAIM.search(told.words) is not None
+            return Verdict(Cause.SETUP if lacks else Cause.REFUSED, told.words, rank)
         never = told.words.startswith(NEVER_COMES)
         if told.told is Told.PULL_FAILED and (never or for_s > settings.image_after):
             return Verdict(Cause.IMAGE, told.words, rank)
