@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 # Of the bound: a quarter for the beginning, where a job says what it is, the rest for what came last.
@@ -157,7 +157,7 @@ class Part:
 
 
 def read_part(folder: int, name: str, offset: int, bytes_max: int) -> Part:
-    """At most so many bytes from the offset on, or from the first that is kept after it.
+    """At most so many bytes from the offset on, or from the first that is kept after it; of none, where.
 
     An offset below zero is counted from the end. A FileNotFoundError where there is no such output.
     """
@@ -175,6 +175,8 @@ def read_part(folder: int, name: str, offset: int, bytes_max: int) -> Part:
 def _read(folder: int, found: list[Span], offset: int, bytes_max: int) -> Part:
     if not found:
         raise FileNotFoundError
+    if bytes_max < 1:
+        return replace(_read(folder, found, offset, 1), content=b"")
     size = found[-1].start + _length(folder, found[-1])
     at = begin = max(size + offset, 0) if offset < 0 else offset
     content = b""

@@ -98,6 +98,8 @@ ID  NAME  {title}  STATE    EXIT    AGE    RAN  SHAPE               WHY
         ([], "1\n2\n3\n"),
         (["--me"], "1\n2\n3\n"),
         (["--state", "queued"], "3\n"),
+        (["--state", "running"], "2\n"),
+        (["--state", "starting"], ""),
         (["--state", "failed"], "1\n"),
         (["--limit", "2"], "2\n3\n"),
         (["--limit", "2", "--all"], "1\n2\n3\n"),

@@ -39,6 +39,7 @@ def test_without_a_scheduler_a_job_is_kept_and_that_is_said(cli: Cli) -> None:
     [
         (("--queue", "batch", "--port", "8080"), "batch"),
         (("--port", "8080"), "interactive"),
+        (("-t",), "interactive"),
         (("--ranks", "2"), "batch"),
         (("--partition", "here"), "batch"),
     ],
@@ -46,6 +47,19 @@ def test_without_a_scheduler_a_job_is_kept_and_that_is_said(cli: Cli) -> None:
 def test_which_queue_a_job_goes_to(cli: Cli, words: tuple[str, ...], queue: str) -> None:
     assert cli("job", "submit", *words, "--", "true").code == 0
     assert item(cli)["queue"] == queue
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-t",), "1 job of 1 CPU 512MiB to interactive of `here`, because it asks for a terminal"),
+        (("--count", "3", "--queue", "batch"), "3 jobs of 1 CPU 512MiB to batch of `here`"),
+        ((), "1 job of 1 CPU 512MiB to `local`"),
+    ],
+)
+def test_a_dry_run_says_which_queue_and_why(cli: Cli, words: tuple[str, ...], said: str) -> None:
+    ran = cli("job", "submit", "--dry-run", *words, "--", "true")
+    assert (ran.code, ran.out, ran.err) == (0, "", f"would submit {said}; nothing was submitted\n")
 
 
 def test_a_job_with_nothing_of_that_kind_goes_to_the_pool(cli: Cli) -> None:

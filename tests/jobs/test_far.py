@@ -58,12 +58,13 @@ def answer(question: Callable[[], Any]) -> Any:
     try:
         return timeless(question())
     except DeskError as error:
-        return type(error), error.why, getattr(error, "places", ())
+        return type(error), error.why, error.hint, getattr(error, "places", ())
 
 
 Question = Callable[[JobDesk, Caller, int], Any]
 QUESTIONS: dict[str, Question] = {
     "list": lambda desk, who, job: desk.list(who, Asked()),
+    "list with starts": lambda desk, who, job: desk.list(who, Asked(starts=True, state="queued")),
     "list mine": lambda desk, who, job: desk.list(who, Asked(mine=True, state="done", limit=1)),
     "list of a page": lambda desk, who, job: desk.list(who, Asked(below=job, limit=1)),
     "list of another": lambda desk, who, job: desk.list(who, Asked(owner="ben", project="astro")),
@@ -133,8 +134,9 @@ def test_a_token_that_is_not_known_or_not_there_is_told(server: ApiServer, tmp_p
         desk.queues(ANN)
     nobody.touch(mode=0o600)
     nobody.write_text("gpp.none.none")
-    with pytest.raises(Forbidden, match="no token that is in force was shown"):
+    with pytest.raises(Forbidden, match="no token that is in force was shown") as refused:
         desk.queues(ANN)
+    assert str(nobody) in refused.value.hint
     nobody.chmod(0o644)
     with pytest.raises(Unusable, match="can be read by others"):
         desk.queues(ANN)
@@ -277,12 +279,26 @@ def test_the_same_verbs_work_at_a_server_far_away(server: ApiServer, tmp_path: P
     assert ran("job", "show", "99") == (
         4,
         "",
-        "glidepath: there is no job 99; one that is over is kept for 90d after its end\n",
+        "glidepath: there is no job 99; one that is over is kept for 90d after its end; "
+        "`glidepath job list --all` shows those that are kept\n",
     )
     code, _, said = ran("queue", "pause", "batch")
     assert (code, said) == (1, "glidepath: the role `user` may not pause a queue; `operator` may\n")
     code, _, said = ran("job", "submit", "--dry-run", "--", "true")
     assert (code, said) == (2, "glidepath: what a server far away would do is told by `--test-only`\n")
+    assert ran("explain", str(job)) == (0, f"job `{job}` is over, done\n", "")
+    assert ran("explain", "99")[::2] == (4, ran("job", "show", "99")[2])
+    code, _, said = ran("explain", "west", "--server", server.url)
+    assert (code, said.splitlines()[0]) == (
+        2,
+        "glidepath: a server far away explains jobs by their number, and `west` is none",
+    )
+    # What is no job is asked of this home, where no server is named but by the surroundings.
+    assert "there is no store at" in ran("explain", "west", GLIDEPATH_HOME=str(tmp_path / "none"))[2]
+    assert ran("job", "submit", "--server", server.url, "--partition", "pulled", "--", "true")[1] == "3\n"
+    said = ran("explain", "3")[1]
+    assert "job 3 (ann) is queued" in said
+    assert "decided: that is told where glidepath runs, not from far" in said
     # A home that is named is meant.
     assert ran("job", "list", "--home", str(tmp_path / "none"))[0] == 4
     assert not (tmp_path / "none").exists()

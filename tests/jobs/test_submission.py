@@ -30,6 +30,7 @@ WHOLE: dict[str, Any] = {
     "files": [{"path": "in/a.txt", "content": "x\n", "mode": 493}],
     "volumes": [{"name": "data", "path": "/data", "read_only": True}],
     "port": [8080, 8081],
+    "terminal": True,
     "shm": "1GiB",
     "gpu_share": 500,
     "gpu_kind": ["h100", "a100"],

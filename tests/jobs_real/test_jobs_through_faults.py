@@ -11,7 +11,7 @@ import pytest
 from tests.bed_cluster import kube_cluster
 from tests.bed_pool import nothing_is_left_in_the_end
 
-from jobs_real.fault_proxy import Fault, FaultProxy, Lost, fault_proxy, status
+from jobs_real.fault_proxy import Fault, FaultProxy, Lost, status
 from jobs_real.house import ON_THE_REAL_NODE, House, cluster_text, house
 from kube.stand_in import Answer
 
@@ -51,12 +51,6 @@ def inside() -> Answer:
 
 def down() -> Answer:
     return Answer(503, b"<html>no server is there</html>", kind="text/html")
-
-
-@pytest.fixture(scope="module")
-def proxy(request: pytest.FixtureRequest) -> Iterator[FaultProxy]:
-    with fault_proxy(kube_cluster(request.config)) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from tests.bed_cluster import kube_cluster
 from tests.bed_pool import nothing_is_left_in_the_end
 
-from jobs_real.fault_proxy import Before, FaultProxy, Lost, fault_proxy
+from jobs_real.fault_proxy import Before, FaultProxy, Lost
 from jobs_real.house import ON_THE_REAL_NODE, House, cluster_text, house
 
 __all__ = ["nothing_is_left_in_the_end"]
@@ -28,12 +28,6 @@ memory = "4GiB"
 INTERACTIVE = ("--queue", "interactive")
 # What is done to a cluster for a gang with files, in the order in which it is done.
 EFFECTS = ("POST services", "POST secrets", "POST pods", "PATCH services", "PATCH pods", "DELETE services")
-
-
-@pytest.fixture(scope="module")
-def proxy(request: pytest.FixtureRequest) -> Iterator[FaultProxy]:
-    with fault_proxy(kube_cluster(request.config)) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

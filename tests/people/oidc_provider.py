@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,12 +47,15 @@ def public_pem(key: Private) -> bytes:
 class Provider:
     """What it answers can be changed while it runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.keys: list[dict[str, Any]] = [public_jwk(rsa_key(), "r1"), public_jwk(ec_key(), "e1")]
         self.asked: list[str] = []
         self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}  # instead of the usual, by path
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._requests())
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        if context is not None:
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        scheme = "http" if context is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self.server.server_port}"
 
     @property
     def issuer(self) -> str:
@@ -104,8 +108,9 @@ class Provider:
 
 
 @contextmanager
-def provider() -> Iterator[Provider]:
-    made = Provider()
+def provider(context: ssl.SSLContext | None = None) -> Iterator[Provider]:
+    """By `https` where it is given what shows who it is."""
+    made = Provider(context)
     thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

@@ -98,6 +98,7 @@ REASONS = {
     "no issuer": 'MissingRequiredClaimError: Token is missing the "iss" claim',
     "no subject": 'MissingRequiredClaimError: Token is missing the "sub" claim',
     "expired": "it has ended",
+    "no kid, by another key": "InvalidSignatureError",
 }
 Forge = Callable[[Provider], str]
 FORGED: dict[str, Forge] = {
@@ -145,7 +146,9 @@ FORGED: dict[str, Forge] = {
     "a log-out": lambda lab: with_header(lab, typ="logout+jwt"),
     "a type that is no text": lambda lab: with_header(lab, typ=["JWT"]),
     "an unknown key": lambda lab: lab.token("r9", rsa_key()),
-    "no kid": lambda lab: lab.token(None),
+    "no kid, by another key": lambda lab: lab.token(None, rsa_key("evil")),
+    "no kid, and ES256 of the RSA key's numbers": lambda lab: spelled(lab, {"alg": "ES256"}),
+    "a kid that is nothing": lambda lab: with_header(lab, kid=None),
     "an empty kid": lambda lab: with_header(lab, kid=""),
     "a kid that is a number": lambda lab: with_header(lab, kid=1),
     "a kid that leads elsewhere": lambda lab: with_header(lab, kid="../../etc/passwd\x1b[2J"),
@@ -221,6 +224,7 @@ def test_what_is_forged_old_odd_or_meant_for_others_is_refused_and_only_the_log_
     [
         ("r1", {}),
         ("e1", {}),
+        (None, {}),
         ("r1", {"aud": [AUDIENCE, "other"]}),
         ("r1", {"exp": WALL - 29}),
         ("r1", {"nbf": WALL + 29, "iat": WALL + 29}),
@@ -228,7 +232,7 @@ def test_what_is_forged_old_odd_or_meant_for_others_is_refused_and_only_the_log_
     ],
 )
 def test_who_shows_a_token_that_the_provider_signed_for_us_is_known(
-    lab: Provider, attacked: People, kid: str, claims: dict[str, Any]
+    lab: Provider, attacked: People, kid: str | None, claims: dict[str, Any]
 ) -> None:
     assert attacked.caller_of(lab.token(kid, **claims), WALL) == ANN
 

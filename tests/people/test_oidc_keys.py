@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from jwt.algorithms import RSAAlgorithm
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from glidepath.people.keys import AGAIN_S, FRESH_S, READING_S_MAX, READINGS_MAX, WAITING_MAX, ProviderKeys
 from glidepath.people.keyset import KEYS_MAX, OddKeys, key_set
 from glidepath.people.keysource import DOCUMENT_BYTES_MAX, NotRead, key_source
 from glidepath.people.known import Refused
+from kube.stand_in import papers
 from people.oidc_provider import Provider, ec_key, provider, public_jwk, rsa_key
 from people.people_builders import Steady
 
@@ -63,7 +64,7 @@ def settled(keys: ProviderKeys) -> None:
 
 def known(keys: ProviderKeys, id: str) -> bool:
     try:
-        return bool(keys.key(id))
+        return bool(keys.key(id, "RS256"))
     except Refused:
         return False
 
@@ -89,7 +90,7 @@ def test_keys_for_signatures_of_the_two_kinds_are_taken_each_for_its_algorithm()
 PRIVATE = {**RSAAlgorithm.to_jwk(rsa_key(), as_dict=True), "kid": "p", "key_ops": ["verify"]}
 PASSED_OVER: dict[str, Any] = {
     "it is not an object": "r2",
-    "it has no `kid`": {**R1, "kid": None},
+    "its `kid` is no id": {**R1, "kid": None},
     "it is not for RS256 or ES256": {"kty": "oct", "k": "c2VjcmV0", "kid": "h", "alg": "HS256"},
     "it is not for signatures": {**R1, "kid": "x", "use": "enc"},
     "it is a private key": PRIVATE,
@@ -151,6 +152,42 @@ def test_what_is_no_set_of_keys_is_refused_whole(text: bytes, said: str) -> None
         key_set(text)
 
 
+UNNAMED_R, UNNAMED_E = ({name: value for name, value in key.items() if name != "kid"} for key in (R1, E1))
+R2 = public_jwk(rsa_key("second"), "r2")
+NO_ID = "it does not say by `kid` which key signed it, and the provider has "
+
+
+@pytest.mark.parametrize(
+    ("listed", "algorithm", "found"),
+    [
+        ((R1, E1), "RS256", R1),
+        ((R1, E1), "ES256", E1),
+        ((UNNAMED_R, E1), "RS256", R1),
+        ((UNNAMED_R, UNNAMED_E), "ES256", E1),
+        ((R1, R2), "RS256", f"{NO_ID}2 keys for RS256"),
+        ((R1, UNNAMED_R), "RS256", f"{NO_ID}2 keys for RS256"),
+        ((UNNAMED_R, UNNAMED_R), "RS256", f"{NO_ID}2 keys for RS256"),
+        ((R1,), "ES256", f"{NO_ID}no keys for ES256"),
+    ],
+)
+def test_a_token_that_names_no_key_is_of_the_only_one_for_its_algorithm(
+    listed: tuple[dict[str, Any], ...], algorithm: str, found: dict[str, Any] | str
+) -> None:
+    keys = kept(Source(*listed), Steady())
+    if isinstance(found, str):
+        assert refused(lambda: keys.key("", algorithm)) == found
+        return
+    kind = RSAAlgorithm if algorithm == "RS256" else ECAlgorithm
+    shown = kind.to_jwk(keys.key("", algorithm).key, as_dict=True)
+    parts = [name for name in ("n", "e", "crv", "x", "y") if name in found]
+    assert [shown[name] for name in parts] == [found[name] for name in parts]
+
+
+def test_a_key_without_an_id_is_not_that_of_a_token_that_names_one() -> None:
+    keys = kept(Source(UNNAMED_R), Steady())
+    assert refused(lambda: keys.key("r1", "RS256")) == "the provider has no key `r1`"
+
+
 # When they are read.
 
 
@@ -158,7 +195,7 @@ def test_keys_are_read_once_and_again_when_they_are_no_longer_fresh() -> None:
     source, steady = Source(R1), Steady()
     keys = kept(source, steady)
     for _ in range(5):
-        assert keys.key("r1").algorithm_name == "RS256"
+        assert keys.key("r1", "RS256").algorithm_name == "RS256"
         steady.now += FRESH_S / 6
     assert source.asked == 1
     source.keys = (E1,)
@@ -176,7 +213,7 @@ def test_a_new_key_is_found_at_once_and_ids_that_are_made_up_ask_once_a_minute()
     steady.now += AGAIN_S
     assert known(keys, "e1")
     for number in range(100):
-        said = refused(lambda number=number: keys.key(f"made-up-{number}"))  # type: ignore[misc]
+        said = refused(lambda number=number: keys.key(f"made-up-{number}", "RS256"))  # type: ignore[misc]
         assert said == f"the provider has no key `made-up-{number}`"
     assert source.asked == 2
     steady.now += AGAIN_S
@@ -199,7 +236,7 @@ def test_old_keys_go_on_while_the_provider_is_silent_up_to_their_age(
         "the keys of the provider could not be read: `https://login.example.org` does not answer"
     ]
     steady.now += 1
-    assert refused(lambda: keys.key("r1")) == "the keys of the provider are older than 1h"
+    assert refused(lambda: keys.key("r1", "RS256")) == "the keys of the provider are older than 1h"
     source.keys = (R1,)
     steady.now += AGAIN_S
     assert known(keys, "r1")
@@ -210,7 +247,7 @@ def test_without_any_keys_all_are_refused_until_they_are_read() -> None:
     source.keys = None
     keys = kept(source, steady)
     for _ in range(3):
-        assert refused(lambda: keys.key("r1")) == "the keys of the provider are not known"
+        assert refused(lambda: keys.key("r1", "RS256")) == "the keys of the provider are not known"
     assert source.asked == 1
     source.keys = (R1,)
     steady.now += AGAIN_S
@@ -316,6 +353,23 @@ def test_whatever_else_comes_back_is_told_and_nothing_is_taken_from_it(lab: Prov
         assert said in str(found.value)
         assert SECRET.decode() not in str(found.value)
     assert "/there" not in lab.asked
+
+
+def test_a_provider_over_https_is_believed_by_its_certificate_alone(tmp_path: Path) -> None:
+    made = papers(tmp_path)
+    with provider(made.server_side("server")) as lab:
+        assert lab.url.startswith("https://")
+        trusting = {"ca_file": str(made.folder / "ca.crt")}
+        assert json.loads(key_source(lab.settings(**trusting))()) == {"keys": lab.keys}
+        asked = list(lab.asked)
+        for settings in (lab.settings(), lab.settings(ca_file=str(made.folder / "client.crt"))):
+            with pytest.raises(NotRead, match=r"does not answer: .*CERTIFICATE_VERIFY_FAILED"):
+                key_source(settings)()
+        assert lab.asked == asked, "nothing is asked of a server that is not believed"
+    with provider(made.server_side("elsewhere")) as lab:
+        with pytest.raises(NotRead, match=r"does not answer: .*127\.0\.0\.1"):
+            key_source(lab.settings(**trusting))()
+        assert lab.asked == []
 
 
 def test_nobody_there_and_no_such_file_are_told(lab: Provider, tmp_path: Path) -> None:

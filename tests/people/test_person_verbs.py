@@ -54,6 +54,17 @@ def test_somebody_is_let_in_gets_a_token_and_leaves(cli: Cli, home: Path) -> Non
     assert items(cli, "people", "list") == [person]
 
 
+def test_a_dry_run_says_what_would_be_also_where_there_is_no_store_yet(cli: Cli, home: Path) -> None:
+    said = "nothing was changed; otherwise: "
+    person = cli("person", "add", "ann", "--dry-run", "-o", "json")
+    assert (person.code, json.loads(person.out)["items"][0]["role"]) == (0, "user")
+    assert person.err.startswith(f"{said}`ann` is let in as user")
+    assert cli("project", "add", "atlas", "--dry-run").err.startswith(said)
+    assert cli("person", "add", "../ann", "--dry-run").code == 2
+    assert cli("person", "leave", "ann", "--dry-run").code == 4
+    assert not (home / "glidepath.db").exists()
+
+
 def test_no_list_and_no_file_shows_a_secret(cli: Cli, home: Path) -> None:
     cli("person", "add", "ann")
     secret = cli("person", "issue", "ann", "--note", "laptop").out.strip().split(".")[2]

@@ -38,6 +38,23 @@ def read(folder: Path, offset: int = 0, bytes_max: int = 1000) -> Part:
         return read_part(descriptor, "stdout", offset, bytes_max)
 
 
+def test_where_a_reading_of_nothing_would_begin(tmp_path: Path) -> None:
+    log = KeptLog(str(tmp_path), "stdout", BOUND)
+    log.write(stream(200))
+    log.close()
+    gone = read(tmp_path, 25)
+    assert gone.start > 25, "something of it is not kept"
+    starts = {offset: read(tmp_path, offset, 0) for offset in (0, 7, 25, -3, 200, 300)}
+    assert starts == {
+        0: Part(b"", 0, 200),
+        7: Part(b"", 7, 200),
+        25: Part(b"", gone.start, 200),
+        -3: Part(b"", 197, 200),
+        200: Part(b"", 200, 200),
+        300: Part(b"", 300, 200),
+    }
+
+
 def on_disk(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("stdout*"))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from sqlalchemy import inspect, select
+from sqlalchemy import Table, inspect, select, text
 
 from glidepath.core.provision.sight import Pause
 from glidepath.journal.journal import Journal
@@ -71,6 +73,61 @@ def test_plans_of_an_older_store_say_that_they_saw_nothing(store_url: str) -> No
             empty = {"memory": b"", "cluster": b"", "boot_id": "", "monotonic_s": 0.0, "wall_s": 0.0}
             connection.execute(insert(connection, schedule_state).values(name="lab", cycle=1, at=1, **empty))
         assert PlacingJournal(store, "lab", ()).seen_event() == 0
+
+
+# What each later step adds to tables of an earlier one, taken away again.
+EARLIER = {
+    3: ("ALTER TABLE pauses DROP COLUMN drain",),
+    8: tuple(f"ALTER TABLE projects DROP COLUMN {name}" for name in ("parent", "weight", "dry_at")),
+    9: ("ALTER TABLE schedule_state DROP COLUMN event",),
+    10: (),
+    11: ("DROP INDEX jobs_owner", "DROP INDEX placed_project"),
+}
+OF_TABLE = {3: "pauses", 8: "projects", 9: "schedule_state", 10: "usage_hours", 11: "placed"}
+
+
+def one_of(table: Table) -> dict[str, Any]:
+    """A row with something in every column."""
+    values: dict[type, Any] = {int: 7, float: 1.5, str: f"of {table.name}", bytes: b"\0\xff"}
+    return {column.name: values[column.type.python_type] for column in table.columns}
+
+
+def rows_of(store: Store) -> dict[str, list[dict[str, Any]]]:
+    with store.read() as connection:
+        found = {}
+        for name in sorted(tables(store) - {schema_version.name}):
+            found[name] = [dict(row._mapping) for row in connection.execute(text(f"SELECT * FROM {name}"))]
+        return found
+
+
+@pytest.mark.parametrize("began", range(1, KNOWN))
+def test_a_store_of_each_older_version_comes_up_with_all_that_is_in_it(store_url: str, began: int) -> None:
+    assert set(EARLIER) == {migration.number for migration in MIGRATIONS if migration.also is not None}
+    with open_store(store_url) as store:
+        migrate(store, upto=began)
+        with store.write() as connection:
+            for step in EARLIER:
+                if step > began and OF_TABLE[step] in inspect(connection).get_table_names():
+                    for statement in EARLIER[step]:
+                        connection.exec_driver_sql(statement)
+            for number in range(1, began + 1):
+                for table in tables_since(number):
+                    had = {column["name"] for column in inspect(connection).get_columns(table.name)}
+                    row = {name: value for name, value in one_of(table).items() if name in had}
+                    if table is not schema_version:
+                        connection.execute(insert(connection, table).values(row))
+        before = rows_of(store)
+        assert migrate(store) == KNOWN
+        after = rows_of(store)
+        for name, rows in before.items():
+            kept = [{key: row[key] for key in had} for row, had in zip(after[name], rows, strict=True)]
+            assert kept == rows, name
+        with store.read() as connection:
+            look = inspect(connection)
+            for table in metadata.sorted_tables:
+                assert {each["name"] for each in look.get_columns(table.name)} == set(table.columns.keys())
+                indexes = {str(each["name"]) for each in look.get_indexes(table.name)}
+                assert {str(index.name) for index in table.indexes} <= indexes
 
 
 def test_a_newer_store_is_refused_and_not_changed(store: Store) -> None:

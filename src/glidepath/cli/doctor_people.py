@@ -28,9 +28,8 @@ def provider(settings: Settings) -> Iterator[Finding]:
         why = f"the keys of {one_line(oidc.issuer)} cannot be read: {error}"
         yield Finding(NAME, "fail", why, "look at `[serve.oidc]`, and at the way there")
         return
-    ids = ", ".join(
-        one_line(f"{id} ({key.algorithm_name})", letters_max=60) for id, key in found.keys.items()
-    )
+    listed = [*found.keys.items(), *(("one without `kid`", key) for key in found.unnamed)]
+    ids = ", ".join(one_line(f"{id} ({key.algorithm_name})", letters_max=60) for id, key in listed)
     shown = f"keys of {one_line(oidc.issuer)}: {ids}"
     if not found.passed_over:
         yield Finding(NAME, "ok", shown)

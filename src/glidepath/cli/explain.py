@@ -6,20 +6,27 @@ rule for what fits. It reads nothing live.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from glidepath.cli.atdesk import me, stopped
+from glidepath.cli.atdesk import SERVER, at_desk, me, server_of, stopped
 from glidepath.cli.explainjob import JOB, answer_about
 from glidepath.cli.output import Reader
 from glidepath.cli.session import opened
-from glidepath.cli.verb import Answer, Noun, Options, Source, Stop, not_found
+from glidepath.cli.verb import Answer, Exit, Noun, Options, Source, Stop, not_found
+from glidepath.core.text import one_line
 
 if TYPE_CHECKING:
     from glidepath.cli.session import Session
     from glidepath.cli.view import Scene
     from glidepath.core.provision.offer import Offer, SiteRules
+    from glidepath.jobs.caller import Caller
+    from glidepath.jobs.desk import JobDesk
     from glidepath.store.job import Job
+
+
+_NUMBER = re.compile("[0-9]{1,18}")
 
 
 class Explain(Reader):
@@ -32,16 +39,26 @@ class Explain(Reader):
             "help": "a job number (`17`, or `1842.7` of HTCondor, with `SCHEDD#` before it where several "
             "have one), the name of a site or pilot, or `SITE/OFFER`",
         },
+        **SERVER,
         **Reader.options,
     }
 
     def answer(self) -> Answer:
         thing = self.given["thing"]
+        number = int(thing) if _NUMBER.fullmatch(thing) else None
+        if number is not None and server_of(self):
+            return self.far(number)
+        if self.given["server"]:
+            raise Stop(
+                f"a server far away explains jobs by their number, and `{one_line(thing)}` is none",
+                code=Exit.USAGE,
+                hint="sites, pilots and jobs of HTCondor are explained where glidepath runs",
+            )
         if JOB.fullmatch(thing):
             return answer_about(self, thing, self.last())
         with opened(self) as session:
-            if thing.isascii() and thing.isdigit() and len(thing) <= 18:
-                return self.job(session, int(thing))
+            if number is not None:
+                return self.job(session, number)
             scene = self.scene(session)
             sites = {str(site.name): site for site in scene.entry.rules.sites}
             offers = {str(key): offer for key, offer in scene.entry.rules.offers().items()}
@@ -63,15 +80,22 @@ class Explain(Reader):
 
         return scene_of(session.latest(), self.caller.wall())
 
+    def far(self, number: int) -> Answer:
+        """What a server says of a job. Offers and groups of pools are not told there."""
+        with at_desk(self) as (desk, caller):
+            told = desk.show(caller, number)
+            if "queue" in told:
+                return placed_answer(desk, caller, number)
+        item = {**told, **undecided("that is told where glidepath runs, not from far")}
+        return Answer("Explanation", (told,), lines=tuple(job_lines(item)))
+
     def job(self, session: Session, number: int) -> Answer:
         from glidepath.cli.view import scene_of, sources_of
         from glidepath.jobs.errors import DeskError
 
         try:
-            told = session.desk.show(me(), number)
-            if "queue" in told:
-                told = session.desk.explain(me(), number)
-                return Answer("Explanation", (told,), lines=tuple(told["explained"]))
+            if "queue" in session.desk.show(me(), number):
+                return placed_answer(session.desk, me(), number)
         except DeskError as error:
             raise stopped(error) from None
         job = session.jobs.get(number)
@@ -98,6 +122,11 @@ class Explain(Reader):
         return Answer("Explanation", (item,), sources=sources, lines=story_lines(item))
 
 
+def placed_answer(desk: JobDesk, caller: Caller, number: int) -> Answer:
+    told = desk.explain(caller, number)
+    return Answer("Explanation", (told,), lines=tuple(told["explained"]))
+
+
 def site_answer(scene: Scene, thing: str) -> Answer:
     """The last decisions about a site and its offers, each with its numbers."""
     from glidepath.cli.view import action_text, decision_item, site_notes, sources_of
@@ -120,15 +149,18 @@ def site_answer(scene: Scene, thing: str) -> Answer:
     return Answer("Explanation", items, sources=sources, lines=tuple(lines))
 
 
+def undecided(why: str = "") -> dict[str, Any]:
+    """Of a pulled job of which no decision is at hand."""
+    return {"offers": [], "group_why": why, "asked": []}
+
+
 def job_item(job: Job, scene: Scene | None, pool: str, wall: float) -> dict[str, Any]:
     from glidepath.jobs.items import item_of
 
     item: dict[str, Any] = {
         **item_of(job, wall),
         "pool": pool,
-        "offers": [],
-        "group_why": "",
-        "asked": [],
+        **undecided(),
     }
     item["name"] = item["name"] or str(job.id)
     if scene is None:

@@ -11,7 +11,7 @@ from glidepath.cli import argument
 from glidepath.cli.atdesk import SERVER, at_desk, stopped
 from glidepath.cli.joblog import Logs
 from glidepath.cli.jobsubmit import Submit
-from glidepath.cli.jobview import COLUMNS, OVER, START, answer_of, pairs_of
+from glidepath.cli.jobview import COLUMNS, OVER, STARTS, answer_of, pairs_of
 from glidepath.cli.output import DRY_RUN, OUTPUT, Reader, card, drawn, span
 from glidepath.cli.verb import Answer, Column, Exit, Noun, Options, Stop, Verb
 
@@ -23,7 +23,7 @@ LIST_DEFAULT = 50
 POLL_S = 0.5
 # A wait without a limit ends some day: a forgotten one must not hold the store for years.
 WAIT_S_MAX = 30 * 86400
-STATES = ("queued", "running", "cancelling", "done", "failed", "cancelled")
+STATES = ("queued", "starting", "running", "ending", "cancelling", "done", "failed", "cancelled")
 
 IDS: Options = {
     "ids": {"args": ("ids",), "nargs": "+", "type": argument.count, "metavar": "ID", "help": "job numbers"}
@@ -38,7 +38,7 @@ class List(Reader):
         "start": {
             "args": ("--start",),
             "action": "store_true",
-            "help": "also when each began, or is to begin by what was promised",
+            "help": "also when each began, is to begin by what was promised, or will probably begin",
         },
         "me": {"args": ("--me",), "action": "store_true", "help": "only my own jobs"},
         "state": {"args": ("--state",), "choices": STATES, "help": "only jobs in this state"},
@@ -65,11 +65,12 @@ class List(Reader):
             state=given["state"],
             partition=given["partition"],
             limit=LIST_MAX if given["all"] else given["limit"],
+            starts=given["start"],
         )
         with at_desk(self) as (desk, caller):
             items = list(desk.list(caller, asked))
         nothing = "no job matches; submit one with `glidepath job submit -- COMMAND...`"
-        columns = (*COLUMNS[:4], START, *COLUMNS[4:]) if given["start"] else COLUMNS
+        columns = (*COLUMNS[:4], *STARTS, *COLUMNS[4:]) if given["start"] else COLUMNS
         return answer_of(items, columns=columns, nothing=nothing)
 
 

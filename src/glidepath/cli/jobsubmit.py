@@ -75,7 +75,7 @@ WISH: Options = {
     "queue": _text(
         "--queue",
         "placed on a cluster: in strict order with a promised start, or reordered (default: "
-        "interactive with a port, else batch)",
+        "interactive with a port or a terminal, else batch)",
         choices=("interactive", "batch"),
     ),
     "ranks": _value(
@@ -87,6 +87,10 @@ WISH: Options = {
     "image": _text("--image", "placed: its container image", metavar="NAME"),
     "workdir": _text("--workdir", "placed: where it begins", metavar="DIR"),
     "port": _many("--port", "N", "placed: a port that it serves at; may be repeated", type=argument.count),
+    "terminal": {
+        **_flag("--terminal", "placed: somebody will sit at a terminal of it, which it brings itself"),
+        "args": ("-t", "--terminal"),
+    },
     "shm": _value("--shm", SIZE, "SIZE", "placed: /dev/shm"),
     "gpu_share": _value("--gpu-share", argument.count, "N", "placed: thousandths of one GPU"),
     "gpu_kind": _many("--gpu-kind", "KIND", "placed: only GPUs of this kind; may be repeated"),
@@ -188,9 +192,10 @@ class Submit(Verb):
 
     def told(self, what: _Meant) -> int:
         count = self.given["count"]
-        many = "" if what.queue else "1 job of " if count == 1 else f"{count} jobs of "
+        many = "1 job" if count == 1 else f"{count} jobs"
         where = f"{what.queue} of `{what.partition}`" if what.queue else f"`{what.partition}`"
-        self.caller.say(f"would submit {many}{what.shape} to {where}; nothing was submitted")
+        why = f", {what.queue_why}" if what.queue_why else ""
+        self.caller.say(f"would submit {many} of {what.shape} to {where}{why}; nothing was submitted")
         return Exit.DONE
 
     def tested(self, wish: Submission, place: Located | None) -> int:
@@ -199,6 +204,8 @@ class Submit(Verb):
         nodes = ", ".join(item["nodes"])
         line = f"would start at {item['start']} (in {span(item['wait_s'])}) on {nodes}; nothing was submitted"
         answer = Answer("JobList", (item,), lines=(line,), name=lambda one: one["start"])
+        if item["queue_why"]:
+            self.caller.say(f"{item['queue']}, {item['queue_why']}")
         self.caller.out.write(drawn(answer, self.given["output"], self.caller))
         return Exit.DONE
 
@@ -226,6 +233,7 @@ class _Meant:
     partition: str
     shape: str
     queue: str
+    queue_why: str = ""
 
 
 def _meant(wish: Submission, place: Located) -> _Meant:
@@ -234,8 +242,10 @@ def _meant(wish: Submission, place: Located) -> _Meant:
 
     goal = goal_of(wish, place.settings)
     shape = Shape(Resources(wish.cpus, wish.mem, wish.disk, wish.gpus), wish.trait)
-    queue = queue_of(wish, place.settings.partitions[goal.partition]).value if goal.placed else ""
-    return _Meant(goal.partition, str(shape), queue)
+    if not goal.placed:
+        return _Meant(goal.partition, str(shape), "")
+    queue, why = queue_of(wish, place.settings.partitions[goal.partition])
+    return _Meant(goal.partition, str(shape), queue.value, why)
 
 
 def _not_submitted(error: DeskError) -> Stop:

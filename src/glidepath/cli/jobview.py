@@ -35,7 +35,22 @@ COLUMNS = (
 )
 
 
-START = Column("START", lambda item: item.get("start") or item["started"] or "")
+def start_text(item: Item) -> str:
+    likely = item.get("likely")
+    return item.get("start") or item["started"] or (likely["start"] if likely else "")
+
+
+def sure_text(item: Item) -> str:
+    """How sure a start is: it was, it is promised, or so many of a hundred such jobs start in a span."""
+    if item["started"] or item.get("promised"):
+        return "promised" if not item["started"] else "began"
+    likely = item.get("likely")
+    if not likely:
+        return ""
+    return f"{round(100 * likely['confidence'])} % {likely['earliest']} to {likely['latest']}"
+
+
+STARTS = (Column("START", start_text), Column("SURE", sure_text))
 
 
 def answer_of(jobs: list[dict[str, Any]], *, columns: tuple[Column, ...] = COLUMNS, **more: Any) -> Answer:
@@ -73,7 +88,8 @@ def pairs_of(item: Item) -> list[tuple[str, object]]:
 
 def _placed_pairs(item: Item) -> list[tuple[str, object]]:
     """The lines below those that every job has."""
-    pairs: list[tuple[str, object]] = [("queue", item["queue"]), ("project", item["project"])]
+    why = f", {item['queue_why']}" if item["queue_why"] else ""
+    pairs: list[tuple[str, object]] = [("queue", f"{item['queue']}{why}"), ("project", item["project"])]
     pairs += [("image", item["image"]), ("ranks", item["ranks"] if item["ranks"] > 1 else "")]
     pairs += [("nodes", ", ".join(item["nodes"])), ("start", item["start"]), ("ends", item["ends"])]
     if item["promised_first"] and item["promised_first"] != item["promised"]:

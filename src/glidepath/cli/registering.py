@@ -7,12 +7,13 @@ stderr; on stdout is the item, for those who ask for one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from glidepath.cli.atdesk import me, stopped
 from glidepath.cli.output import DRY_RUN, OUTPUT, Reader, drawn
-from glidepath.cli.session import opened
+from glidepath.cli.session import Session, located, opened
 from glidepath.cli.verb import Answer, Exit, Options, Verb
 
 if TYPE_CHECKING:
@@ -27,17 +28,36 @@ PROJECT: Options = {"project": {"args": ("project",), "metavar": "PROJECT", "hel
 def registering(
     verb: Verb, *, write: bool = False, create: bool = False
 ) -> Iterator[tuple[Register, Caller]]:
-    from glidepath.jobs.errors import DeskError
+    with opened(verb, write=write, create=create) as session, told():
+        yield register_of(session), me()
+
+
+def register_of(session: Session) -> Register:
     from glidepath.people.register import Register
 
-    with opened(verb, write=write, create=create) as session:
-        try:
-            yield (
-                Register(session.store, verb.caller.wall, at_wall=lambda wall: session.clock.at_wall(wall)),
-                me(),
-            )
-        except DeskError as error:
-            raise stopped(error) from None
+    return Register(session.store, session.wall, at_wall=lambda wall: session.clock.at_wall(wall))
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What the register refuses ends the verb."""
+    from glidepath.jobs.errors import DeskError
+
+    try:
+        yield
+    except DeskError as error:
+        raise stopped(error) from None
+
+
+@contextmanager
+def imagined(verb: Verb) -> Iterator[tuple[Register, Caller]]:
+    """A register with nobody in it, for what would be where there is no store yet."""
+    from glidepath.store.engine import open_store
+    from glidepath.store.migrations import migrate
+
+    with TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/nobody.db") as store, told():
+        migrate(store)
+        yield register_of(Session(located(verb), store, verb.caller.wall, verb.caller.sleep)), me()
 
 
 class Change(Verb):
@@ -61,11 +81,14 @@ class Change(Verb):
         """What is on stdout for people."""
         return ()
 
+    def register(self) -> AbstractContextManager[tuple[Register, Caller]]:
+        file = located(self).store_file
+        if self.creates and self.dry and file is not None and not file.exists():
+            return imagined(self)
+        return registering(self, write=not self.dry, create=self.creates and not self.dry)
+
     def run(self) -> int:
-        with registering(self, write=not self.dry, create=self.creates and not self.dry) as (
-            register,
-            caller,
-        ):
+        with self.register() as (register, caller):
             item = self.change(register, caller)
         answer = Answer(self.kind, (item,), lines=self.lines(item))
         self.caller.out.write(drawn(answer, self.given["output"], self.caller))

@@ -48,27 +48,6 @@ class Located:
         scheme, found, path = self.store_url.partition(":///")
         return Path(path) if found and scheme == "sqlite" else None
 
-    @property
-    def partition(self) -> str:
-        """Where a job goes that names no partition: the first by name."""
-        if not self.partitions:
-            raise Stop("no pool is configured, so there is nowhere to send a job", code=Exit.USAGE)
-        return self.partitions[0]
-
-    @property
-    def partitions(self) -> list[str]:
-        """Every place that takes jobs, as the configuration module names them."""
-        from glidepath.config import partitions_of
-
-        return [name for name, _ in partitions_of(self.settings)]
-
-    @property
-    def placed(self) -> dict[str, str]:
-        """Partitions of clusters, and the cluster of each."""
-        from glidepath.config import placed_of
-
-        return placed_of(self.settings)
-
 
 @dataclass(frozen=True)
 class Session:

@@ -58,14 +58,22 @@ def told_start(doors: Doors, found: PlacedJob) -> str:
         return f"{who} is {found.stands}: {found.job.reason}"
     if found.record.phase is not Phase.WAITS:
         nodes = ", ".join(place.node for place in found.record.places)
-        return f"{who} starts now on {nodes}"
+        return f"{who} starts now on {nodes}{_by_itself(found)}"
     promised = None if found.promise is None else now.text(found.promise.at)
     if found.promise is not None and promised is not None:
         wait_s = max(found.promise.at - now.at, 0)
         nodes = ", ".join(place.node for place in found.promise.places)
-        return f"{who} starts at {promised} (in {shown_duration(wait_s)}) on {nodes}: this is promised"
+        when = f"{who} starts at {promised} (in {shown_duration(wait_s)}) on {nodes}: this is promised"
+        return f"{when}{_by_itself(found)}"
     explain = f"`glidepath job explain {found.id}`"
     if found.spec.queue is Queue.BATCH:
         ahead = doors.placed.ahead(found.id)
         return f"{who} waits in the batch queue, {ahead} before it; {explain} says more"
     return f"{who} waits, and no start can be promised yet; {explain} says why"
+
+
+def _by_itself(found: PlacedJob) -> str:
+    """Why a job is in the interactive queue that did not name it."""
+    spec = found.spec
+    said = spec.queue is Queue.INTERACTIVE and spec.queue_why
+    return f"; {spec.queue.value}, {spec.queue_why}" if said else ""

@@ -44,6 +44,7 @@ class Asked:
     partition: str | None = None
     below: int | None = None
     limit: int = LIST_DEFAULT
+    starts: bool = False  # also when those will probably start that wait and are promised nothing
 
 
 @dataclass(frozen=True, slots=True)

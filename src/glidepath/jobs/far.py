@@ -48,6 +48,7 @@ PAGES_MAX = 1000
 # What may be sent again is, where no answer came; a pause is twice as long as the one before.
 TRIES_MAX = 3
 PAUSE_S = 0.5
+NEW_TOKEN = "an admin there makes one: `glidepath person issue NAME --to FILE`"
 KINDS: dict[str, type[DeskError]] = {
     "unknown": Unknown,
     "forbidden": Forbidden,
@@ -99,6 +100,7 @@ class FarDesk(JobDesk):
             "project": asked.project,
             "state": asked.state,
             "partition": asked.partition,
+            "starts": "true" if asked.starts else None,
         }
         found: list[Item] = []
         below = asked.below
@@ -257,7 +259,7 @@ class FarDesk(JobDesk):
         try:
             return read_token(self._token_path, of="a person")
         except FileNotFoundError:
-            raise Unusable(f"there is no token at `{self._token_path}`") from None
+            raise Unusable(f"there is no token at `{self._token_path}`; {NEW_TOKEN}") from None
         except (OSError, ValueError) as error:
             raise Unusable(str(error)) from None
 
@@ -267,11 +269,14 @@ class FarDesk(JobDesk):
             said = json.loads(text)
             why, kind = one_line(str(said["error"]), letters_max=2000), str(said["kind"])
             places = tuple((str(one["place"]), str(one["why"])) for one in said["places"][:PLACES_MAX])
+            hint = one_line(str(said.get("hint", "")), letters_max=WORDS_LETTERS_MAX)
         except (ValueError, TypeError, KeyError):
             words = one_line(text.decode("utf-8", "replace").strip(), letters_max=WORDS_LETTERS_MAX)
             raise Unanswered(f"the server `{self._server}` answers HTTP {error.code}: {words}") from None
+        if kind == "not known":
+            hint = f"it is read from `{self._token_path}`; {NEW_TOKEN}"
         if kind in KINDS:
-            raise KINDS[kind](why)
+            raise KINDS[kind](why, hint=hint)
         raise Unusable(why, places)
 
     @cached_property

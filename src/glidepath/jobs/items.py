@@ -5,7 +5,7 @@ Values of variables are left out everywhere: people put secrets there. It refuse
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glidepath.clock import iso
 from glidepath.core.place.rank import RankSeen
@@ -14,6 +14,10 @@ from glidepath.jobs.desk import Item
 from glidepath.jobs.doors import Now
 from glidepath.store.job import Attempt, Job
 from glidepath.store.placed import Event, PlacedJob
+
+if TYPE_CHECKING:
+    # With it come the loops of the planner, which most questions do not need.
+    from glidepath.core.schedule.eta import Range
 
 
 def item_of(job: Job, wall: float) -> Item:
@@ -66,6 +70,7 @@ def placed_item(found: PlacedJob, now: Now) -> Item:
         **item_of(found.job, now.wall),
         "state": found.stands,
         "queue": spec.queue.value,
+        "queue_why": spec.queue_why,
         "project": spec.project,
         "image": spec.image,
         "ranks": spec.nodes,
@@ -80,6 +85,7 @@ def placed_item(found: PlacedJob, now: Now) -> Item:
         "on_loss": spec.on_loss.value,
         "files": [file.path for file in spec.files],
         "ports": list(spec.ports),
+        "terminal": spec.terminal,
     }
 
 
@@ -90,6 +96,13 @@ def start_of(found: PlacedJob, now: Now) -> str | None:
     if found.job.started_wall is not None:
         return iso(found.job.started_wall)
     return None if found.promise is None else now.text(found.promise.at)
+
+
+def likely_item(one: Range, now: Now) -> Item:
+    """When something will probably start, on the clock of people."""
+    low, likely, high = (Instant(now.at + round(wait_s)) for wait_s in (one.low_s, one.likely_s, one.high_s))
+    when = {"start": now.text(likely), "earliest": now.text(low), "latest": now.text(high)}
+    return {**when, "confidence": one.confidence}
 
 
 def ends_of(found: PlacedJob, now: Now) -> str | None:

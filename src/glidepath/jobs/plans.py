@@ -6,19 +6,22 @@ It is asked of the same plan, from what the scheduler last wrote down. Nothing i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from glidepath.config import account_terms, book_of
+from glidepath.config import account_terms, book_of, placed_of
 from glidepath.core.cycle import Reason
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.job import Book, Job, JobName, Memory, World
+from glidepath.jobs.desk import Item
 from glidepath.jobs.doors import Doors, Now
 from glidepath.jobs.errors import Unanswered
+from glidepath.jobs.items import likely_item
 from glidepath.journal.placing import PlacingJournal
 from glidepath.journal.rights import read_accounts
 from glidepath.machinecode import spare
-from glidepath.store.placed import PlacedJob
+from glidepath.store.placed import PlacedJob, Stands
+from glidepath.store.sights import Found
 
 # A scheduler that has not written for so long does not run.
 SILENT_S_MAX = 60
@@ -79,6 +82,34 @@ class Plans:
                     nodes = tuple(filter(None, str(facts.get("nodes", "")).split(", ")))
                     return Start(starts_of(schedule).get(job.name), nodes)
         return Start(None)
+
+    def likely(self, found: Iterable[Found], now: Now) -> dict[int, Item]:
+        """Of those that wait and are promised nothing: a start with its range, where a plan has one."""
+        said: dict[int, Item] = {}
+        by_cluster: dict[str, list[PlacedJob]] = {}
+        clusters = placed_of(self.doors.settings)
+        for one in found:
+            if not isinstance(one, PlacedJob) or one.stands is not Stands.QUEUED or one.promise is not None:
+                continue
+            cluster = clusters.get(one.job.spec.partition)
+            if cluster is not None:
+                by_cluster.setdefault(cluster, []).append(one)
+        for cluster, jobs in by_cluster.items():
+            if not self.silent(cluster):
+                said |= self._likely(cluster, jobs, now)
+        return said
+
+    def _likely(self, cluster: str, jobs: Iterable[PlacedJob], now: Now) -> dict[int, Item]:
+        try:
+            world, book, memory = self._world(cluster)
+        except Unanswered:
+            return {}
+        from glidepath.core.schedule.estimate import estimates
+
+        waiting = {job.name for job in world.waiting}
+        names = [one.record.job.name for one in jobs if one.record.job.name in waiting]
+        found = estimates(world, book, memory, names, planned_only=True)
+        return {int(name): likely_item(one, now) for name, one in found.items()}
 
     def verdict(self, found: PlacedJob, limit_s: int, *, forced: bool) -> Verdict:
         world, book, memory = self._world(self.doors.cluster_of(found.job.spec.partition))

@@ -84,10 +84,12 @@ def placed_spec(
     if not caller.pays(wish.project):
         raise Forbidden(f"`{one_line(wish.project)}` is none of your projects, so it cannot pay")
     limit_s = rules.limit_default if wish.time is None else wish.time
+    queue, queue_why = queue_of(wish, rules)
     return _checked(
         lambda: PlacedSpec(
             job=job_spec(wish, caller, partition, None if limit_s == ENDLESS else limit_s),
-            queue=queue_of(wish, rules),
+            queue=queue,
+            queue_why=queue_why,
             project=wish.project,
             nodes=wish.ranks,
             gpu_milli=wish.gpu_share,
@@ -100,6 +102,7 @@ def placed_spec(
             volumes=tuple(Volume(each.name, each.path, each.read_only) for each in wish.volumes),
             shm_mib=wish.shm,
             ports=wish.port,
+            terminal=wish.terminal,
             first_at=when.instant(wish.start_after),
             latest_at=when.instant(wish.start_before),
             deadline_at=when.instant(wish.deadline),
@@ -124,13 +127,16 @@ class When:
         return None if text is None else self.at_wall(wall_of(text, wall=self.wall))
 
 
-def queue_of(wish: Submission, rules: PartitionSettings) -> Queue:
-    """As it is said; else interactive for what people look at, and batch for the rest."""
+def queue_of(wish: Submission, rules: PartitionSettings) -> tuple[Queue, str]:
+    """As it is said; else interactive for what people look at, and batch for the rest; and then why."""
     if wish.queue:
-        return Queue(wish.queue)
-    if wish.port and "interactive" in rules.queues:
-        return Queue.INTERACTIVE
-    return Queue.BATCH if "batch" in rules.queues else Queue.INTERACTIVE
+        return Queue(wish.queue), ""
+    if len(rules.queues) == 1:
+        return Queue(rules.queues[0]), "because its partition has no other"
+    if wish.terminal or wish.port:
+        what = "asks for a terminal" if wish.terminal else "serves at a port"
+        return Queue.INTERACTIVE, f"because it {what}"
+    return Queue.BATCH, "because it serves at no port and asks for no terminal"
 
 
 def _checked(make: Callable[[], T]) -> T:

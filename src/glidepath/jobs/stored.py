@@ -46,7 +46,7 @@ from glidepath.nudge import nudge
 from glidepath.store.engine import Store
 from glidepath.store.job import Job, JobSpec, JobState, checked_client_key, checked_limit
 from glidepath.store.keys import KeyTaken
-from glidepath.store.placed import EVENTS_MAX, Ask, PlacedJob
+from glidepath.store.placed import EVENTS_MAX, Ask, PlacedJob, Stands
 from glidepath.store.placed_spec import PlacedSpec
 from glidepath.store.sights import Eyes, Found, Wanted
 
@@ -216,6 +216,8 @@ class StoredDesk(ServedDesk):
             "id": 0,
             "name": spec.job.name,
             "partition": spec.job.partition,
+            "queue": spec.queue.value,
+            "queue_why": spec.queue_why,
             "start": now.text(start.at),
             "nodes": list(start.nodes),
             "wait_s": max(start.at - now.at, 0),
@@ -225,19 +227,24 @@ class StoredDesk(ServedDesk):
 
     def list(self, caller: Caller, asked: Asked) -> Sequence[Item]:
         try:
-            state = None if asked.state is None else JobState(known_word(asked.state, list(JobState)))
+            stands = None if asked.state is None else Stands(known_word(asked.state, list(Stands)))
         except ValueError as error:
             raise unusable((("state", str(error)),)) from None
         wanted = Wanted(
             owner=caller.name if asked.mine else asked.owner,
             project=asked.project,
             partition=asked.partition,
-            state=state,
+            stands=stands,
             below=asked.below,
             limit=asked.limit,
         )
         now = self._doors.now()
-        return [found_item(one, now) for one in self._doors.sights.list(_eyes(caller), wanted)]
+        found = self._doors.sights.list(_eyes(caller), wanted)
+        items = [found_item(one, now) for one in found]
+        if asked.starts:
+            likely = self._plans.likely(found, now)
+            items = [{**item, "likely": likely.get(item["id"])} for item in items]
+        return items
 
     def show(self, caller: Caller, job: int) -> Item:
         found, now = self._found(caller, job), self._doors.now()

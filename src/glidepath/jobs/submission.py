@@ -94,7 +94,7 @@ class Submission(Table):
     queue: values.QueueWord | None = Field(
         default=None,
         description="Placed: in strict order with a promised start, or reordered. By default interactive "
-        "with a port, else batch.",
+        "with a port or a terminal, else batch.",
     )
     cpus: values.Cpus = Field(default=1000, description="CPUs of each rank, such as `2`, `0.5` or `500m`.")
     mem: values.Size = Field(default=512, description="Memory of each rank, such as `4GiB`.")
@@ -122,6 +122,9 @@ class Submission(Table):
     files: Files = Field(default=(), description="Placed: files that are there before the command begins.")
     volumes: Volumes = Field(default=(), description="Placed: storage of the cluster that it sees.")
     port: values.Ports = Field(default=(), description="Placed: the ports that it serves at.")
+    terminal: values.Flag = Field(
+        default=False, description="Placed: somebody will sit at a terminal of it, which it brings itself."
+    )
     shm: values.Shm = Field(default=64, description="Placed: the size of /dev/shm, such as `1GiB`.")
     gpu_share: values.GpuShare = Field(default=0, description="Placed: thousandths of one GPU.")
     gpu_kind: values.GpuKinds = Field(default=(), description="Placed: only GPUs of these kinds.")

@@ -16,7 +16,7 @@ import jwt
 
 from glidepath.core.text import one_line
 from glidepath.core.units import shown_duration
-from glidepath.people.keyset import Keys, OddKeys, key_set
+from glidepath.people.keyset import KeySet, OddKeys, key_set
 from glidepath.people.known import Refused
 
 # Keys that were withdrawn are gone after this.
@@ -42,32 +42,43 @@ class ProviderKeys:
 
     def __post_init__(self) -> None:
         # In one value, so that nobody sees new keys with an old age.
-        self._known: tuple[Keys, float] = ({}, float("-inf"))
+        self._known: tuple[KeySet, float] = (KeySet({}), float("-inf"))
         self._tried_at = float("-inf")
         self._readings: list[Thread] = []
         self._lock = Lock()
         self._waiting = BoundedSemaphore(WAITING_MAX)
 
-    def key(self, id: str) -> jwt.PyJWK:
-        """Raises `Refused` where there is none of this id, or none is known for sure any more."""
-        key = self._kept(id)
+    def key(self, id: str, algorithm: str) -> jwt.PyJWK:
+        """That of an id, or without one the only one for the algorithm.
+
+        Raises `Refused` where there is no such key, or none is known for sure any more.
+        """
+        key = self._kept(id, algorithm)
         if key is None:
             self._wait(self._read_again())
-            key = self._kept(id)
+            key = self._kept(id, algorithm)
         elif self.steady() - self._known[1] >= FRESH_S:
             self._read_again()
         if key is not None:
             return key
-        keys, read_at = self._known
-        if not keys:
+        known, read_at = self._known
+        if not known.keys and not known.unnamed:
             raise Refused("the keys of the provider are not known")
         if self.steady() - read_at >= self.last_s:
             raise Refused(f"the keys of the provider are older than {shown_duration(int(self.last_s))}")
+        if not id:
+            count = f"{len(known.fit(algorithm)) or 'no'} keys for {algorithm}"
+            raise Refused(f"it does not say by `kid` which key signed it, and the provider has {count}")
         raise Refused(f"the provider has no key `{one_line(id, letters_max=60)}`")
 
-    def _kept(self, id: str) -> jwt.PyJWK | None:
-        keys, read_at = self._known
-        return keys.get(id) if self.steady() - read_at < self.last_s else None
+    def _kept(self, id: str, algorithm: str) -> jwt.PyJWK | None:
+        known, read_at = self._known
+        if self.steady() - read_at >= self.last_s:
+            return None
+        if id:
+            return known.keys.get(id)
+        fit = known.fit(algorithm)
+        return fit[0] if len(fit) == 1 else None
 
     def _read_again(self) -> Thread | None:
         """The reading that is under way, a new one where it is time for it, or none."""
@@ -103,4 +114,4 @@ class ProviderKeys:
             self.log.info("of the keys of the provider one is passed over: %s", why)
         with self._lock:
             if asked_at > self._known[1]:
-                self._known = (found.keys, asked_at)
+                self._known = (found, asked_at)

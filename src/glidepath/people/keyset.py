@@ -31,7 +31,12 @@ class OddKeys(ValueError):
 @dataclass(frozen=True, slots=True)
 class KeySet:
     keys: Keys
+    unnamed: tuple[jwt.PyJWK, ...] = ()  # those without an id
     passed_over: tuple[str, ...] = ()  # in words
+
+    def fit(self, algorithm: str) -> list[jwt.PyJWK]:
+        """All that are for this algorithm, with an id or without."""
+        return [key for key in (*self.keys.values(), *self.unnamed) if key.algorithm_name == algorithm]
 
 
 def json_object(text: bytes) -> dict[str, Any]:
@@ -52,26 +57,30 @@ def key_set(text: bytes) -> KeySet:
     if len(listed) > KEYS_MAX:
         raise OddKeys(f"it has more than {KEYS_MAX} keys")
     found: dict[str, jwt.PyJWK] = {}
-    passed_over = []
+    unnamed, passed_over = [], []
     for number, raw in enumerate(listed):
         try:
             id, key = _key(raw)
             if id in found:
                 raise OddKeys("another has the same `kid`")
-            found[id] = key
+            if id is None:
+                unnamed.append(key)
+            else:
+                found[id] = key
         except OddKeys as error:
             passed_over.append(f"key {number + 1}: {error}")
-    if not found:
+    if not found and not unnamed:
         raise OddKeys("; ".join(["it has no key that can be used", *passed_over[:3]]))
-    return KeySet(found, tuple(passed_over))
+    return KeySet(found, tuple(unnamed), tuple(passed_over))
 
 
-def _key(raw: Any) -> tuple[str, jwt.PyJWK]:
+def _key(raw: Any) -> tuple[str | None, jwt.PyJWK]:
+    """With its id, where it has one."""
     if not isinstance(raw, dict):
         raise OddKeys("it is not an object")
     id = raw.get("kid")
-    if not isinstance(id, str) or not 0 < len(id) <= ID_LETTERS_MAX:
-        raise OddKeys("it has no `kid`")
+    if "kid" in raw and not (isinstance(id, str) and 0 < len(id) <= ID_LETTERS_MAX):
+        raise OddKeys("its `kid` is no id")
     algorithm = _KINDS.get(str(raw.get("kty")))
     if algorithm is None or raw.get("alg", algorithm) != algorithm:
         raise OddKeys(f"it is not for {' or '.join(ALGORITHMS)}")

@@ -44,9 +44,12 @@ Claims = Mapping[str, Any]
 
 
 class Signers(Protocol):
-    """The keys of the provider; raises `Refused` where there is none of this id."""
+    """The keys of the provider; raises `Refused` where there is none of this id.
 
-    def key(self, id: str) -> jwt.PyJWK: ...
+    Without an id the only key that is for the algorithm is meant.
+    """
+
+    def key(self, id: str, algorithm: str) -> jwt.PyJWK: ...
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class OidcProvider:
         try:
             header = jwt.get_unverified_header(text)
             algorithm, id = checked_header(header)
-            key = self.keys.key(id)
+            key = self.keys.key(id, algorithm)
             if key.algorithm_name != algorithm:
                 raise Refused(f"its key is for {key.algorithm_name}, and it says `alg` is `{algorithm}`")
             issuer, audience = self.settings.issuer, self.settings.audience
@@ -100,14 +103,16 @@ class OidcProvider:
 
 
 def checked_header(header: Claims) -> tuple[str, str]:
-    """The algorithm and the id of the key."""
+    """The algorithm, and the id of the key, or nothing."""
     algorithm, id, kind = header.get("alg"), header.get("kid"), header.get("typ", "JWT")
     if algorithm not in ALGORITHMS:
         raise Refused(
             f"its `alg` is `{one_line(str(algorithm), letters_max=40)}`, not {' or '.join(ALGORITHMS)}"
         )
-    if not isinstance(id, str) or not 0 < len(id) <= ID_LETTERS_MAX:
-        raise Refused("it does not say by `kid` which key signed it")
+    if "kid" not in header:
+        id = ""
+    elif not isinstance(id, str) or not 0 < len(id) <= ID_LETTERS_MAX:
+        raise Refused("its `kid` is no id of a key")
     if any(name in header for name in _CRITICAL):
         raise Refused(f"its header has {' or '.join(f'`{name}`' for name in _CRITICAL)}")
     if not isinstance(kind, str) or kind.lower() not in _TYPES:

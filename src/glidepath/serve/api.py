@@ -244,18 +244,19 @@ def said(
     why: str,
     places: tuple[tuple[str, str], ...] = (),
     *,
+    hint: str = "",
     headers: Mapping[str, str] = HEADERS,
 ) -> Response:
     """Why something was not done, in the one form that all doors of the server have for it."""
     rows = [{"place": one_line(place), "why": each} for place, each in places]
-    content = {"error": why, "kind": kind, "places": rows}
+    content = {"error": why, "kind": kind, "hint": hint, "places": rows}
     return JSONResponse(content, status, dict(headers))
 
 
 async def desk_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, DeskError)
     status, kind = STATUS[type(error)]
-    return said(status, kind, error.why, getattr(error, "places", ()))
+    return said(status, kind, error.why, getattr(error, "places", ()), hint=error.hint)
 
 
 async def not_read(request: Request, error: Exception) -> Response:

@@ -20,7 +20,7 @@ NUMBER_MAX = (1 << 63) - 1
 NAME_CHARS_MAX = 253
 WHY_CHARS_MAX = 500
 SPAN_S_MAX = 10 * 366 * 86400
-State = Literal["queued", "running", "cancelling", "done", "failed", "cancelled"]
+State = Literal["queued", "starting", "running", "ending", "cancelling", "done", "failed", "cancelled"]
 Text = Annotated[str, Field(max_length=NAME_CHARS_MAX)]
 
 
@@ -52,6 +52,9 @@ class ListAsked(Asked):
     partition: Text | None = Field(None, description="Only those of this partition.")
     below: int | None = Field(None, ge=1, le=NUMBER_MAX, description="Only those before this number.")
     limit: int = Field(LIST_DEFAULT, ge=1, le=LIST_MAX, description="The newest so many.")
+    starts: bool = Field(
+        False, description="Also when those will probably start that wait and are promised nothing: `likely`."
+    )
 
 
 class EventsAsked(Asked):
@@ -104,6 +107,15 @@ class Said(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Likely(Said):
+    """When a job will probably start. Nothing is kept free for it, and it is no promise."""
+
+    start: str
+    earliest: str
+    latest: str
+    confidence: float = Field(description="The share of such jobs that start between the two.")
+
+
 class JobItem(Said):
     id: int
     name: str
@@ -132,11 +144,13 @@ class JobItem(Said):
     age_s: int
     ran_s: int | None
     queue: str | None = Field(None, description="Of a placed job: `interactive` or `batch`.")
+    queue_why: str | None = Field(None, description="Why that queue, where the submission named none.")
     project: str | None = None
     image: str | None = None
     ranks: int | None = None
     nodes: list[str] | None = None
     start: str | None = Field(None, description="When it began, or is to begin.")
+    likely: Likely | None = Field(None, description="In a list with `starts`, of a job that waits.")
     promised: str | None = Field(None, description="The start that stands promised.")
     promised_first: str | None = Field(None, description="The start that was promised first.")
     moved: int | None = Field(None, description="How often the promise moved.")
@@ -145,6 +159,7 @@ class JobItem(Said):
     on_loss: str | None = None
     files: list[str] | None = None
     ports: list[int] | None = None
+    terminal: bool | None = Field(None, description="Whether somebody will sit at a terminal of it.")
 
 
 class AttemptItem(Said):
@@ -204,6 +219,8 @@ class TestAnswer(Said):
     id: int
     name: str
     partition: str
+    queue: str
+    queue_why: str
     start: str | None
     nodes: list[str]
     wait_s: int
@@ -279,6 +296,7 @@ class ErrorAnswer(Said):
 
     error: str
     kind: str
+    hint: str = Field("", description="What to do about it, where that is known.")
     places: list[Place] = []
 
 

@@ -46,6 +46,7 @@ jobs = Table(
 )
 Index("jobs_queue", jobs.c.partition, jobs.c.state, jobs.c.traits, jobs.c.id)
 Index("jobs_pilot", jobs.c.state, jobs.c.pilot)
+Index("jobs_owner", jobs.c.owner, jobs.c.id)  # since 11
 
 attempts = Table(
     "job_attempts",

@@ -39,6 +39,13 @@ def _plans_that_say_what_they_saw(connection: Connection) -> None:
         connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN event BIGINT NOT NULL DEFAULT 0")
 
 
+def _jobs_by_owner_and_project(connection: Connection) -> None:
+    """In a store that began with fewer; one that is new has them with its tables."""
+    for table, column, key in (("jobs", "owner", "id"), ("placed", "project", "job")):
+        made = f"CREATE INDEX IF NOT EXISTS {table}_{column} ON {table} ({column}, {key})"
+        connection.exec_driver_sql(made)
+
+
 MIGRATIONS = (
     Migration(1, "the journal, the lease, the operators' words and the job store"),
     Migration(2, "roll-ups for charts"),
@@ -50,6 +57,7 @@ MIGRATIONS = (
     Migration(8, "usage, allocations, projects in a tree", projects_in_a_tree),
     Migration(9, "plans of placed jobs say up to which event they saw", _plans_that_say_what_they_saw),
     Migration(10, "usage by the day", days_of_hours),
+    Migration(11, "jobs are found by owner and by project", _jobs_by_owner_and_project),
 )
 KNOWN = MIGRATIONS[-1].number
 

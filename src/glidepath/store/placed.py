@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, func, select, update
@@ -31,6 +32,21 @@ from glidepath.store.placed_spec import PlacedSpec, spec_of, spec_text
 EVENTS_MAX = 1000
 # What people want is told by these; the scheduler tells the others.
 ASKED = ("submitted", "cancelled", "asked")
+# What the same wish may say in other words: spans from now, and our own reason.
+TIMELESS = ("first_at", "latest_at", "deadline_at", "queue_why")
+
+
+class Stands(StrEnum):
+    """Where a job stands, in one word for people. Pulled jobs are never starting or ending."""
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDING = "ending"
+    CANCELLING = "cancelling"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +63,10 @@ class PlacedJob:
         return self.job.id
 
     @property
-    def stands(self) -> str:
-        """One word for people: waiting, starting, running, ending, or how it ended."""
-        if self.record.phase is Phase.OVER:
-            return self.job.state.value
-        if self.job.state is JobState.CANCELLING:
-            return "cancelling"
-        return {Phase.WAITS: "queued", Phase.ENDING: "ending"}.get(self.record.phase, self.record.phase.value)
+    def stands(self) -> Stands:
+        if self.record.phase is Phase.OVER or self.job.state is JobState.CANCELLING:
+            return Stands(self.job.state.value)
+        return STANDS_IN[self.record.phase]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,14 @@ class Event:
     wall_s: float
     kind: str
     text: str
+
+
+STANDS_IN = {
+    Phase.WAITS: Stands.QUEUED,
+    Phase.STARTING: Stands.STARTING,
+    Phase.RUNNING: Stands.RUNNING,
+    Phase.ENDING: Stands.ENDING,
+}
 
 
 def places_text(places: Iterable[Place]) -> str:
@@ -219,7 +240,8 @@ class PlacedStore:
                 "promise_moved": 0,
             },
         )
-        where = f"{spec.queue.value} of `{spec.job.partition}`"
+        why = f", {spec.queue_why}" if spec.queue_why else ""
+        where = f"{spec.queue.value} of `{spec.job.partition}`{why}"
         conn.execute(events.insert(), event_row(number, 0, wall, ("submitted", f"submitted to {where}")))
         return Submitted(number, new=True)
 
@@ -362,7 +384,7 @@ class PlacedStore:
 
 def _timeless(text: str) -> dict[str, Any]:
     spec: dict[str, Any] = json.loads(text)
-    return {key: value for key, value in spec.items() if key not in ("first_at", "latest_at", "deadline_at")}
+    return {key: value for key, value in spec.items() if key not in TIMELESS}
 
 
 def _rank_of(row: Row[Any]) -> RankSeen:

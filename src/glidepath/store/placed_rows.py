@@ -35,6 +35,7 @@ placed = Table(
     info=SINCE,
 )
 Index("placed_live", placed.c.phase, placed.c.job)
+Index("placed_project", placed.c.project, placed.c.job)  # since 11
 
 ranks = Table(
     "ranks",

@@ -65,6 +65,7 @@ class PlacedSpec:
     volumes: tuple[Volume, ...] = ()
     shm_mib: int = 64
     ports: tuple[int, ...] = ()
+    terminal: bool = False
     first_at: Instant | None = None
     latest_at: Instant | None = None
     deadline_at: Instant | None = None
@@ -76,6 +77,7 @@ class PlacedSpec:
     notice_signal: str = "SIGUSR1"
     grace_s: int = 30
     gather_s: int = 300
+    queue_why: str = ""  # where the queue was not named
 
     def __post_init__(self) -> None:
         for what, word in (("project", self.project), ("application", self.application)):

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, or_, select, true
+from sqlalchemy import ColumnElement, Row, Select, and_, or_, select, true
 
 from glidepath.store.engine import Store
 from glidepath.store.job import Job, JobState
 from glidepath.store.job_rows import job_of, jobs
 from glidepath.store.jobs import LIST_MAX
-from glidepath.store.placed import EVENTS_MAX, Event, PlacedJob, event_of, placed_of
+from glidepath.store.placed import EVENTS_MAX, STANDS_IN, Event, PlacedJob, Stands, event_of, placed_of
 from glidepath.store.placed_rows import events, placed
 
 # What a database takes for a number.
@@ -45,7 +45,7 @@ class Wanted:
     owner: str | None = None
     project: str | None = None
     partition: str | None = None
-    state: JobState | None = None
+    stands: Stands | None = None
     below: int | None = None
     limit: int = 1000
 
@@ -80,8 +80,8 @@ class Sights:
             query = query.where(jobs.c.owner == wanted.owner)
         if wanted.project is not None:
             query = query.where(placed.c.project == wanted.project)
-        if wanted.state is not None:
-            query = query.where(jobs.c.state == wanted.state.value)
+        if wanted.stands is not None:
+            query = query.where(_standing(wanted.stands))
         if wanted.below is not None:
             query = query.where(jobs.c.id < max(0, min(wanted.below, NUMBER_MAX)))
         with self._store.read() as conn:
@@ -103,6 +103,15 @@ class Sights:
             query = query.where(events.c.job == job)
         with self._store.read() as conn:
             return [event_of(row) for row in conn.execute(query)]
+
+
+def _standing(stands: Stands) -> ColumnElement[bool]:
+    """What starts, runs and ends is all running for the table of jobs; a pulled job has no phase."""
+    phases = [phase.value for phase, word in STANDS_IN.items() if word is stands]
+    if stands not in (Stands.STARTING, Stands.RUNNING, Stands.ENDING):
+        return jobs.c.state == stands.value
+    running, at = jobs.c.state == JobState.RUNNING.value, placed.c.phase.in_(phases)
+    return and_(running, or_(at, placed.c.phase.is_(None)) if stands is Stands.RUNNING else at)
 
 
 def _both() -> Select[Any]:

@@ -7,6 +7,8 @@ there are any. A range is no promise: nothing is kept free for it.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,32 +65,56 @@ def estimated(
     world: World, book: Book, memory: Memory, name: JobName, *, known: Known | None = None
 ) -> Range:
     """How long the job is still thought to wait; raises KeyError for one that does not wait."""
-    by_limits_s, features = _planned(world, book, memory, name)
-    by_expected_s, _ = _planned(world, book, memory, name, hurried=True)
+    return estimates(world, book, memory, (name,), known=known)[name]
+
+
+def estimates(
+    world: World,
+    book: Book,
+    memory: Memory,
+    names: Iterable[JobName],
+    *,
+    known: Known | None = None,
+    planned_only: bool = False,
+) -> dict[JobName, Range]:
+    """The same for several, for the price of one; those that do not wait are left out.
+
+    `planned_only` leaves out those, too, for which a plan has no start: their ranges say next to nothing.
+    """
+    by_limits = _planned(world, book, memory, names)
+    wanted = [name for name, (wait_s, _) in by_limits.items() if not (planned_only and math.isnan(wait_s))]
+    if not wanted:
+        return {}
+    by_expected = _planned(world, book, memory, wanted, hurried=True)
     known = known or known_nothing(FEATURES)
     asked = Asked.of(
-        np.array([float(world.now)]),
-        np.array([features]),
-        np.zeros(1, np.int64),
-        by_limits_s=np.array([by_limits_s]),
-        by_expected_s=np.array([by_expected_s]),
+        np.full(len(wanted), float(world.now)),
+        np.array([by_limits[name][1] for name in wanted]),
+        np.zeros(len(wanted), np.int64),
+        by_limits_s=np.array([by_limits[name][0] for name in wanted]),
+        by_expected_s=np.array([by_expected[name][0] for name in wanted]),
     )
-    return ranges(known.forest, asked, stretched=known.stretched).one(0)
+    found = ranges(known.forest, asked, stretched=known.stretched)
+    return {name: found.one(at) for at, name in enumerate(wanted)}
 
 
 def _planned(
-    world: World, book: Book, memory: Memory, name: JobName, *, hurried: bool = False
-) -> tuple[float, list[float]]:
-    """The wait by a plan with room for all before the job, NaN where there is none; and what describes it."""
+    world: World, book: Book, memory: Memory, names: Iterable[JobName], *, hurried: bool = False
+) -> dict[JobName, tuple[float, list[float]]]:
+    """The wait by a plan with room for all before a job, NaN where it has none; and what describes it."""
     sifted = sift(world, book, memory.at)
     table = table_of(sifted, replace(book, keep=AHEAD_MAX), memory)
     teach(table, world.ended)
-    row = table.row_of[name]
-    features = described(table, row)
+    rows = {name: table.row_of[name] for name in names if name in table.row_of}
+    features = {name: described(table, row) for name, row in rows.items()}
     if hurried:
         _hurry(table, int(sifted.now))
-    start = lay(table, view_of(world, sifted)).starts.get(row, NEVER)
-    return (float("nan") if start == NEVER else float(start - sifted.now)), features
+    starts = lay(table, view_of(world, sifted)).starts
+    found = {}
+    for name, row in rows.items():
+        at = starts.get(row, NEVER)
+        found[name] = (float("nan") if at == NEVER else float(at - sifted.now), features[name])
+    return found
 
 
 def _hurry(table: Table, now: int) -> None:
