@@ -16,6 +16,7 @@ from glidepath.store.engine import Store, open_store
 from glidepath.store.job import NEXT, Ask, ExitRecord, How, JobSpec, JobState, QueueGroup
 from glidepath.store.jobs import JobStore
 from glidepath.store.migrations import migrate
+from glidepath.store.sights import Eyes, Sights
 
 ONE = Resources(1000, 512)
 SPEC = JobSpec("here", "ada", ("true",), request=ONE)
@@ -150,6 +151,37 @@ def test_a_job_found_to_be_finished_after_it_was_given_up_does_not_run_again(job
     jobs.lost("p1", "it died")
     assert jobs.finish([exited(job)]) == [job]
     assert (jobs.get(job).state, jobs.claim(ROOM)) == (JobState.DONE, [])
+
+
+def test_whoever_follows_a_job_reads_what_became_of_it_once(jobs: JobStore, store: Store) -> None:
+    """A repeated word of a pilot changes nothing, and tells nothing."""
+
+    def said(job: int) -> list[tuple[int, str, str]]:
+        found = Sights(store).events(Eyes(), job=job)
+        return [(event.attempt, event.kind, event.text) for event in found]
+
+    runs, waits = jobs.submit_many([replace(SPEC, retries_max=1), replace(SPEC, partition="elsewhere")])
+    assert said(runs) == [], "whoever submitted it knows that"
+    jobs.claim(ROOM)
+    jobs.give_back("p1", [(runs, 1)])
+    jobs.give_back("p1", [(runs, 1)])
+    jobs.claim(ROOM)
+    jobs.lost("p1", "its pilot fell silent")
+    jobs.claim(ROOM)
+    over = ExitRecord(runs, 3, "p1", How.EXITED, 0)
+    jobs.finish([over])
+    jobs.finish([over])
+    assert said(runs) == [
+        (1, "began", "taken by the pilot p1"),
+        (1, "waits again", "its pilot gave it back"),
+        (2, "began", "taken by the pilot p1"),
+        (2, "waits again", "attempt 2 was lost: its pilot fell silent"),
+        (3, "began", "taken by the pilot p1"),
+        (3, "done", "it ended with exit code 0"),
+    ]
+    jobs.cancel(waits)
+    jobs.cancel(waits)
+    assert said(waits) == [(0, "cancelled", "cancelled by a user")]
 
 
 def test_a_job_given_back_waits_again_and_nothing_is_counted(jobs: JobStore) -> None:

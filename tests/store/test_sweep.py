@@ -10,10 +10,11 @@ from sqlalchemy import func, select, update
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.cluster import Queue
 from glidepath.store.engine import Store, StoreError
+from glidepath.store.events import event_row
 from glidepath.store.job import JobSpec, JobState
 from glidepath.store.job_rows import attempts, jobs
 from glidepath.store.jobs import JobStore
-from glidepath.store.placed import PlacedStore, event_row
+from glidepath.store.placed import PlacedStore
 from glidepath.store.placed_rows import client_keys, events, placed, ranks, schedule_cycles
 from glidepath.store.placed_spec import PlacedSpec
 from glidepath.store.sweep import JOBS_MAX, ROWS_MAX, Sweep

@@ -249,12 +249,12 @@ class StoredDesk(ServedDesk):
     def show(self, caller: Caller, job: int) -> Item:
         found, now = self._found(caller, job), self._doors.now()
         doors = self._doors
-        item = {**found_item(found, now), "attempts": [], "rank_list": [], "events": []}
+        item = {**found_item(found, now), "attempts": [], "rank_list": []}
+        item["events"] = self.events(caller, job=job)
         if isinstance(found, Job):
             item["attempts"] = [attempt_item(one) for one in doors.jobs.attempts(job)]
             return item
         item["rank_list"] = [rank_item(attempt, rank, now) for attempt, rank in doors.placed.ranks(job)]
-        item["events"] = self.events(caller, job=job)
         return item
 
     def explain(self, caller: Caller, job: int) -> Item:

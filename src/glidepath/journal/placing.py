@@ -44,9 +44,10 @@ from glidepath.journal.codec import coder
 from glidepath.journal.live import LiveJobs
 from glidepath.journal.told import ToldPlans
 from glidepath.store.engine import Store, insert, storable
+from glidepath.store.events import event_row, numbered
 from glidepath.store.job import REASON_CHARS_MAX, JobState
 from glidepath.store.job_rows import jobs
-from glidepath.store.placed import event_row, numbered, places_text
+from glidepath.store.placed import places_text
 from glidepath.store.placed_rows import events, placed, ranks, schedule_cycles, schedule_state
 
 # Lessons and who was passed change a little in every turn; losing a few turns of them costs nothing.

@@ -28,6 +28,7 @@ from glidepath.core.quantity import Instant, Resources
 from glidepath.ports import Clock
 from glidepath.store import keys
 from glidepath.store.engine import Store
+from glidepath.store.events import event_row, numbered
 from glidepath.store.job import (
     LIVE,
     NEXT,
@@ -44,7 +45,7 @@ from glidepath.store.job import (
 )
 from glidepath.store.job_rows import attempts, job_of, jobs, row_of, traits_of
 from glidepath.store.keys import Submitted
-from glidepath.store.placed_rows import placed
+from glidepath.store.placed_rows import events, placed
 
 # A pilot that could take more at once would hold the store for too long; it asks again at once.
 CLAIM_MAX = 256
@@ -126,7 +127,17 @@ class JobBatch:
                 for job in claimed
             ],
         )
+        taken_by = f"taken by the pilot {ask.pilot}"
+        self._tell([(job.id, job.attempt, "began", taken_by) for job in claimed])
         return claimed
+
+    def _tell(self, said: Iterable[tuple[int, int, str, str]]) -> None:
+        """For those who follow a job: number, attempt, kind and sentence of each event."""
+        wall = self._clock.wall()
+        rows = [event_row(job, attempt, wall, (kind, text)) for job, attempt, kind, text in said]
+        if rows:
+            numbered(self._conn)
+            self._conn.execute(insert(events), rows)
 
     def _fitting(self, ask: Ask) -> list[Row[Any]]:
         rows: list[Row[Any]] = []
@@ -175,6 +186,7 @@ class JobBatch:
     def finish(self, records: Iterable[ExitRecord]) -> list[int]:
         """Take down how attempts ended; a repeat changes nothing. The ids whose state changed come back."""
         changed = []
+        said = []
         for record in records:
             if record.how is How.LOST:
                 raise ValueError("a lost attempt has no record; `lost` is the word for it")
@@ -209,7 +221,9 @@ class JobBatch:
                     break
             if rows:
                 changed.append(record.job)
+                said.append((record.job, record.attempt, *_end_words(record, after)))
                 self._end_attempt(record, wall)
+        self._tell(said)
         return changed
 
     def _end_attempt(self, record: ExitRecord, wall: float) -> None:
@@ -271,6 +285,7 @@ class JobBatch:
             )
         )
         self._end_attempt(ExitRecord(job.id, job.attempt, job.pilot, how), wall)
+        self._tell([(job.id, job.attempt, "waits again" if again else after.value, reason)])
 
     def held(self, pilot: str) -> list[Job]:
         """What the pilot runs, as far as the store knows."""
@@ -294,7 +309,22 @@ class JobBatch:
         self._conn.execute(
             update(jobs).where(jobs.c.id == job, jobs.c.state == found.state.value).values(**values)
         )
+        # Of one that runs it is told when it has ended: it may be done before it hears of that.
+        said = ("cancelled", "cancelled by a user") if waiting else ("ending", "cancelled by a user")
+        self._tell([(job, found.attempt, *said)])
         return _one(self._conn, job).state
+
+
+def _end_words(record: ExitRecord, after: JobState) -> tuple[str, str]:
+    """Kind and sentence of the event at the end of an attempt."""
+    kind = "waits again" if after is JobState.QUEUED else after.value
+    if record.reason:
+        return kind, record.reason
+    if record.signal is not None:
+        return kind, f"it was ended by signal {record.signal}"
+    if record.exit_code is not None:
+        return kind, f"it ended with exit code {record.exit_code}"
+    return kind, "its pilot gave it back" if after is JobState.QUEUED else "it has ended"
 
 
 def _one(conn: Connection, job: int) -> Job:

@@ -21,8 +21,8 @@ from glidepath.core.schedule.cluster import Queue
 from glidepath.core.schedule.job import JobName, Place, Promise
 from glidepath.ports import Clock
 from glidepath.store import keys
-from glidepath.store.engine import storable
-from glidepath.store.job import REASON_CHARS_MAX, Job, JobState, checked_client_key
+from glidepath.store.events import event_row, numbered
+from glidepath.store.job import Job, JobState, checked_client_key
 from glidepath.store.job_rows import job_of, jobs, row_of
 from glidepath.store.jobs import LIST_MAX, Transactions
 from glidepath.store.keys import KeyTaken, Submitted
@@ -95,23 +95,6 @@ def places_text(places: Iterable[Place]) -> str:
 
 def places_of(text: str) -> tuple[Place, ...]:
     return tuple(Place(NodeName(node), tuple(devices)) for node, devices in json.loads(text))
-
-
-def numbered(conn: Connection) -> None:
-    """First in a transaction that tells events: their numbers are then given in the order of the commits.
-
-    Whoever reads what came behind the last number would else miss, for good, an event whose transaction took
-    longer than that of the next. SQLite has one writer at a time by itself.
-    """
-    if conn.dialect.name == "postgresql":
-        conn.exec_driver_sql("SELECT pg_advisory_xact_lock(7237107)")
-
-
-def event_row(job: int, attempt: int, wall_s: float, words: tuple[str, str]) -> dict[str, Any]:
-    """`words` are the kind and the sentence."""
-    kind, text = words
-    text = storable(text, letters_max=REASON_CHARS_MAX)
-    return {"job": job, "attempt": attempt, "wall_s": wall_s, "kind": kind, "text": text}
 
 
 def placed_of(row: Row[Any], spec: PlacedSpec | None = None) -> PlacedJob:
