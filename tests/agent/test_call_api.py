@@ -20,6 +20,7 @@ from glidepath.core.provision.pilot import PilotSpec
 from glidepath.core.quantity import Owner, SiteName
 from glidepath.ports import Place
 from glidepath.serve.app import BODY_BYTES_MAX
+from glidepath.store.site_tokens import ADDRESS
 
 CALL = "/api/v1/sites/west/call"
 SCRIPT = "<script>alert(1)</script>"
@@ -150,6 +151,28 @@ def test_a_body_that_is_not_as_described_is_refused_and_changes_nothing(world: S
     assert code == 422, said
     assert SCRIPT not in json.dumps(said)
     assert world.desk.post.tray(SiteName("west")) == before
+
+
+def test_markup_in_every_word_that_a_site_may_say_is_shown_to_nobody_as_markup(world: Served) -> None:
+    token, address = world.token(), world.token(use=ADDRESS)
+    wanted(world, spec(asked_at=world.desk.clock().now()))
+    _, orders = first_call(world, token)
+    said = pilot(native_id=SCRIPT, node=SCRIPT, note=SCRIPT, traits=[[SCRIPT, SCRIPT]]).model_dump()
+    refused = {"verb": "start", "name": "p1", "outcome": "refused", "why": SCRIPT}
+    words = {"agent": SCRIPT, "why": SCRIPT, "downtimes": [{"in_s": 0, "for_s": 60, "why": SCRIPT}]}
+    body = plain_report(ticket=orders["ticket"], pilots=[said], answers=[refused], **words)
+    assert ask(world, CALL, text(body), token=token)[0] == 200
+    for path, shown in (("/api/v1/sites/west", token), (f"/sites/{address}", "")):
+        connection = http.client.HTTPConnection("127.0.0.1", world.port, timeout=30)
+        with closing(connection):
+            connection.request("GET", path, headers={"Authorization": f"Bearer {shown}"} if shown else {})
+            answer = connection.getresponse()
+            page = answer.read().decode()
+        kind = answer.headers["Content-Type"]
+        assert (answer.status, kind.startswith("text/html") and "<script" in page) == (200, False)
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    turned = plain_report(agent="\u202egpj.exe")
+    assert ask(world, CALL, text(turned), token=token)[0] == 422, "nor may it turn the text around"
 
 
 def test_a_body_that_is_too_long_is_refused_by_its_stated_length_and_by_what_comes(world: Served) -> None:
