@@ -235,7 +235,7 @@ class Books:
         latency_s = track.joined_at - track.asked_at
         for about in (track.offer, track.site):
             self.health[about] = fare.after_join(self.health.get(about) or Health(about), latency_s)
-        node = self.nodes.get((track.site, track.node)) if track.node else None
+        node = self.nodes.get((track.site, track.node))
         if node is not None and not node.eats:
             del self.nodes[(node.site, node.node)]
 
@@ -265,8 +265,8 @@ class Books:
 
     def _worked_on(self, track: Track) -> None:
         """Jobs ran there to a good end: whatever ate some was not the node, unless it is quarantined."""
-        node = self.nodes.get((track.site, track.node)) if track.node and track.jobs_run else None
-        if node is not None and node.until is None:
+        node = self.nodes.get((track.site, track.node))
+        if node is not None and node.until is None and track.jobs_run:
             del self.nodes[(node.site, node.node)]
 
     def _node_failed(self, track: Track, rules: SiteRules, why: str) -> None:
