@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,7 +13,7 @@ from pathlib import Path
 
 from glidepath.cluster.local import LocalCluster
 from glidepath.conformance.cluster import ClusterConformance
-from glidepath.core.place.rank import ClusterName, SetKey
+from glidepath.core.place.rank import Cause, ClusterName, SetKey
 from glidepath.core.quantity import NodeName, Resources
 from glidepath.core.schedule.cluster import Node
 from glidepath.ports import Cluster, Place
@@ -33,6 +35,17 @@ class TestLocalCluster(ClusterConformance):
         peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{keeper}/status").read_text())
         assert peak is not None
         assert int(peak[1]) < 64 * 1024
+
+    def test_what_ran_when_the_machine_restarted_is_told_so(self, cluster: Cluster, home: Path) -> None:
+        """Of a restart nothing is left but files, which say of which life of the machine they are."""
+        self.started(cluster, self.ranks(cluster, "sleep 600"))
+        self.runs(cluster, "1.1")
+        file = home / "ranks" / "1.1" / "keeper.json"
+        keeper = json.loads(file.read_text())
+        os.kill(keeper["pid"], signal.SIGKILL)
+        file.write_text(json.dumps({**keeper, "boot": "the one before"}))
+        (rank,) = self.ended(cluster, "1.1").ranks
+        assert (rank.cause, rank.why) == (Cause.RESTARTED, "the machine restarted")
 
     @contextmanager
     def break_listing(self, cluster: Cluster) -> Iterator[None]:
