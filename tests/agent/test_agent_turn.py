@@ -244,6 +244,12 @@ def test_room_is_what_every_limit_leaves(limits: Limits, expected: int | None) -
     assert room(limits, there) == expected
 
 
+def test_room_is_no_more_than_the_site_itself_tells() -> None:
+    there = [pilot("a", "running")]
+    asked = [room(Limits(live_max=4), there, told=told) for told in (None, 9, 2, 0)]
+    assert (asked, room(Limits(), there, told=7)) == ([3, 3, 2, 0], 7)
+
+
 def test_a_round_of_cron_tells_what_came_of_its_orders_and_ends(tmp_path: Path) -> None:
     said: list[str] = []
     server = Server(orders("p1"), orders())

@@ -119,6 +119,16 @@ def test_whose_turn_would_come_too_late_was_not_tried(server: StandIn) -> None:
     assert sum(asked.method == "POST" for asked in server.asked) == found.count(Done())
 
 
+def test_a_namespace_that_is_full_says_so_and_has_done_nothing_wrong(server: StandIn) -> None:
+    server.rule(PODS, taking_pods)
+    with a_backend(server, pods_max=1) as backend:
+        assert backend.list(now=NOW).room == 1
+        assert backend.submit(spec()) == Done()
+        assert backend.list(now=NOW).room == 0
+        full = backend.submit(replace(spec(), name=PilotName("gp-2")))
+        assert full == NotTried("there are 1 pods of ours, and `pods_max` is 1")
+
+
 @pytest.mark.parametrize(("per_s", "at_once"), [(0, AT_ONCE), (1, 1), (5, 5), (20, AT_ONCE), (500, AT_ONCE)])
 def test_no_more_are_asked_for_at_once_than_may_be_changed_in_a_second(
     server: StandIn, per_s: int, at_once: int

@@ -112,7 +112,7 @@ class Agent:
             why=why,
             pilots=pilots,
             answers=list(kept.answers),
-            room=room(self.limits, pilots, unlisted=_unlisted(kept, pilots)),
+            room=room(self.limits, pilots, unlisted=_unlisted(kept, pilots), told=listing.room),
             downtimes=list(self.downtimes()),
             avoids_nodes=listing.avoids_nodes,
             agent=f"glidepath agent {__version__}",
@@ -190,11 +190,13 @@ def _unlisted(kept: Kept, pilots: Iterable[Pilot]) -> int:
     return sum(each.name not in here for each in begun)
 
 
-def room(limits: Limits, pilots: Iterable[Pilot], *, unlisted: int = 0) -> int | None:
-    """How many more pilots the site's own limits allow; None where there is no limit."""
+def room(
+    limits: Limits, pilots: Iterable[Pilot], *, unlisted: int = 0, told: int | None = None
+) -> int | None:
+    """How many more pilots the site's own limits allow, and it itself tells; None where there is no limit."""
     there = [pilot for pilot in pilots if SiteState(pilot.state) not in _OVER]
     pending = sum(1 for pilot in there if pilot.state == "pending") + unlisted
-    left = []
+    left = [] if told is None else [told]
     if limits.live_max is not None:
         left.append(limits.live_max - len(there) - unlisted)
     if limits.pending_max is not None:

@@ -108,7 +108,13 @@ class KubernetesBackend:
                 lacks += 1
                 notes.append(f"the pod `{one_line(name)}` is left alone: {one_line(str(error))}")
         pilots += self._gone(heard, now)
-        return SiteListing(tuple(pilots), complete=not lacks, age_s=int(heard.age_s), notes=tuple(notes))
+        return SiteListing(
+            tuple(pilots),
+            complete=not lacks,
+            age_s=int(heard.age_s),
+            notes=tuple(notes),
+            room=max(0, self.settings.pods_max - len(heard.items)),
+        )
 
     def _gone(self, heard: Heard[Pod], now: Instant) -> Iterator[SitePilot]:
         """Pods that are seen to be gone: nobody has to wait for them."""
@@ -200,7 +206,8 @@ class KubernetesBackend:
             # Others may be on their way; together they must not be too many either.
             ours = opened.pods.count(wait_s=0) + self._under_way
             if ours >= self.settings.pods_max:
-                return Refused(f"there are {ours} pods of ours, and `pods_max` is {self.settings.pods_max}")
+                # A limit of a moment: who looks again sees in the listing that there is no room.
+                return NotTried(f"there are {ours} pods of ours, and `pods_max` is {self.settings.pods_max}")
             self._under_way += 1
         try:
             return self._started(opened, spec)
