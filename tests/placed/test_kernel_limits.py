@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -146,6 +147,35 @@ def test_groups_of_a_killed_keeper_go_with_all_that_is_in_them(bare: Path, name:
     assert [rank.cause for rank in ended(cluster, "1.1")] == [Cause.NODE_LOST] * 2
     assert list(top.glob("gp-*")) == []
     until("what was in them is gone", lambda: not any(map(runs, pids)))
+
+
+def test_a_group_of_version_2_is_entered_and_goes_with_all_that_is_in_it() -> None:
+    """By the kernel itself, which need not have a controller for that. A job may have made groups inside."""
+    rows = [line.split(" ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    tops = [row[4] for row in rows if row[row.index("-") + 1] == "cgroup2"]
+    name = f"glidepath-test-{os.getpid()}"
+    group = Group([("none", 2, tops[0] if tops else "/nowhere")], name)
+    if not tops or not os.access(tops[0], os.W_OK):
+        with pytest.raises(OSError):
+            group.make({}, 0)
+        return
+    group.make({}, 0)
+    folder = Path(tops[0], name)
+    inner = folder / "of-the-job"
+    inner.mkdir()
+    (door,) = group.doors()
+    command = ["/bin/sh", "-c", f"sleep 600 & echo $! > {inner}/cgroup.procs; wait"]
+    with subprocess.Popen(command, preexec_fn=lambda: os.write(door, str(os.getpid()).encode())) as process:
+        os.close(door)
+        until("one is in the inner group", lambda: (inner / "cgroup.procs").read_text() != "")
+        assert (folder / "cgroup.procs").read_text().split() == [str(process.pid)]
+        (inside,) = (inner / "cgroup.procs").read_text().split()
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert runs(inside)
+        assert group.end()
+    assert not folder.exists()
+    assert not runs(inside)
 
 
 # Version 2, stood in for by folders.
