@@ -24,6 +24,7 @@ from glidepath.config import (
     partition_rules,
     rates_of,
 )
+from glidepath.core.account.right import VolumeRule
 from glidepath.core.cycle import Did, Failed, Outcome, Plan, Refused
 from glidepath.core.place.acts import Launch, PlaceAction
 from glidepath.core.place.rank import ClusterName
@@ -109,6 +110,7 @@ def cluster_rules(name: str, settings: Settings, clock: SteadyClock) -> Rules:
             for number, window in enumerate(cluster.windows)
         ),
         overheads=overheads_of(cluster_own(cluster)),
+        volumes=volumes_of(cluster_own(cluster)),
         stale_s_max=cluster.stale_after,
         cycle_s_min=cluster.cycle_min,
         cycle_s_max=cluster.cycle_max,
@@ -120,6 +122,14 @@ def overheads_of(own: Mapping[str, object]) -> tuple[tuple[str, Resources], ...]
     ways = own.get("runtimes")
     rows = ways.items() if isinstance(ways, Mapping) else ()
     return tuple((name, Resources(way["cpus"], way["memory"])) for name, way in sorted(rows))
+
+
+def volumes_of(own: Mapping[str, object]) -> dict[str, VolumeRule] | None:
+    """Who may mount what, where the kind of cluster has volumes; that one is only read it sees to itself."""
+    named = own.get("volumes")
+    if not isinstance(named, Mapping):
+        return None
+    return {name: VolumeRule(projects=frozenset(each["projects"])) for name, each in sorted(named.items())}
 
 
 def cluster_door(name: str, cluster: ClusterSettings, place: Place) -> Cluster:

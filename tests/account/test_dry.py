@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from glidepath.config import Settings, cluster_own
+from glidepath.core.account.right import VolumeRule
 from glidepath.core.account.run import MILLIONTHS
 from glidepath.core.place.accounts import Terms
+from glidepath.core.place.rank import ClusterName, Volume
+from glidepath.core.place.turn import Rules
 from glidepath.core.quantity import Instant
-from glidepath.core.schedule.cluster import Queue
+from glidepath.core.schedule.cluster import Partition, PartitionName, Queue
 from glidepath.journal.meter import Looked, Meter
+from glidepath.placement import volumes_of
 from glidepath.store.people import PeopleStore, Project
 from glidepath.store.wallets import Grant, WalletStore
 from placing.placing_world import T0, PlacingWorld
@@ -185,3 +191,34 @@ def test_a_scheduler_that_dies_in_between_stops_it_at_the_same_moment(world: Pay
     world.live()
     world.goes_on(360)
     assert world.stands(job) == "failed"
+
+
+def test_a_job_whose_volume_is_withdrawn_is_stopped_with_that_reason_and_no_other(tmp_path: Path) -> None:
+    parts = (Partition(PartitionName("here"), ()),)
+    rules = Rules(ClusterName("lab"), parts, volumes={"data": VolumeRule(projects=frozenset({"physics"}))})
+    world = PlacingWorld(tmp_path, nodes=4, rules=rules)
+    volumes = (Volume("data", "/data"),)
+    mounts, plain = (world.submit(project="physics", volumes=each) for each in (volumes, ()))
+    for job in (mounts, plain):
+        world.cluster.runs_s[job] = 3000
+    world.turns(3, after_s=30)
+    assert (world.stands(mounts), world.stands(plain)) == ("running", "running")
+    world.rules = replace(rules, volumes={"data": VolumeRule(projects=frozenset({"biology"}))})
+    world.live()
+    world.turns(4)
+    assert (world.stands(mounts), world.stands(plain)) == ("failed", "running")
+    assert world.job(mounts).job.reason == "the volume `data` is not for `ada` any more"
+    world.close()
+
+
+def test_the_volumes_of_a_cluster_are_for_the_projects_that_its_settings_name() -> None:
+    table = {
+        "kind": "kubernetes",
+        "kubernetes": {"volumes": {"data": {"claim": "c", "projects": ["physics"]}, "all": {"claim": "d"}}},
+    }
+    own = cluster_own(Settings.model_validate({"clusters": {"lab": table}}).clusters["lab"])
+    assert volumes_of(own) == {
+        "data": VolumeRule(projects=frozenset({"physics"})),
+        "all": VolumeRule(),
+    }
+    assert volumes_of({}) is None

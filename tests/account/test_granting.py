@@ -106,9 +106,7 @@ BAD: dict[str, tuple[Ask, type[DeskError], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_is_refused_with_a_sentence_and_nothing_is_changed(
-    wallets: Wallets, name: str
-) -> None:
+def test_what_cannot_be_is_refused_with_a_sentence_and_changes_nothing(wallets: Wallets, name: str) -> None:
     wallets.grant(ROOT, "physics", "10")
     before = everything(wallets)
     ask, kind, why = BAD[name]

@@ -21,7 +21,7 @@ from glidepath.store.engine import Store, open_store
 from glidepath.store.migrations import migrate
 from glidepath.store.people import PeopleStore, Project
 from glidepath.store.sights import Eyes
-from glidepath.store.usage import Line, Span, Step, Sums, UsageStore, Wanted
+from glidepath.store.usage import Line, Span, Step, Sums, UsageStore, Wanted, together
 from glidepath.store.usage_rows import usage_days, usage_hours, usage_runs
 from glidepath.store.wallets import WalletStore
 from jobs.desk_scene import SETTINGS
@@ -88,7 +88,7 @@ def asked(store: Store, eyes: Eyes | None = None, **own: Any) -> list[Line]:
 
 
 def total(lines: list[Line]) -> Sums:
-    return sum((line.sums for line in lines), Sums())
+    return together(line.sums for line in lines)
 
 
 EVERYTHING = Sums(
@@ -115,7 +115,7 @@ def test_whatever_it_is_cut_into_it_is_the_same_in_all(store: Store, step: Step,
 def test_two_spans_that_meet_are_the_whole(store: Store, cut_s: int, step: Step) -> None:
     parts = [Span.of(Instant(T0), Instant(cut_s)), Span.of(Instant(cut_s), Instant(END))]
     found = [total(asked(store, span=span, step=step)) for span in parts]
-    assert found[0] + found[1] == EVERYTHING
+    assert together(found) == EVERYTHING
 
 
 def test_days_are_the_sums_of_their_hours(store: Store) -> None:

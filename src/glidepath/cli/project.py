@@ -217,7 +217,7 @@ class Leave(Change):
 
 
 class Close(Change):
-    """Close a project: nobody belongs to it any more; its jobs keep its name"""
+    """Close a project: nobody belongs to it any more; its jobs are stopped, and keep its name"""
 
     kind = "Project"
     options: ClassVar[Options] = {**PROJECT, **Change.options}

@@ -5,6 +5,8 @@ Amounts are in credits, work is in hours of what was held. What may not be seen 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from glidepath.clock import iso
 from glidepath.core.account.run import HOUR_S, MILLIONTHS
 from glidepath.core.quantity import Instant
@@ -16,8 +18,9 @@ from glidepath.jobs.errors import Unusable
 from glidepath.jobs.submission import unusable
 from glidepath.jobs.values import DAY, day_or_wall_of
 from glidepath.store.sights import Eyes
-from glidepath.store.usage import Line, Span, Step, Sums, TooMany, UsageStore, Wanted
+from glidepath.store.usage import Line, Span, Step, TooMany, UsageStore, Wanted, together
 
+NOBODYS: dict[str, str | None] = dict.fromkeys(USAGE_KEYS)
 PAST_FORMS = "`30d` ago, a day such as `2030-01-31`, or `2030-01-31T08:00:00Z`"
 # Longer ago nothing can have been used.
 EPOCH, WALL_MAX = 0.0, 253402300799.0
@@ -40,12 +43,14 @@ def usage_answer(doors: Doors, eyes: Eyes, asked: UsageAsked) -> Item:
         lines = store.lines(eyes, wanted)
     except TooMany as error:
         raise Unusable(f"{error}; ask for a longer step or a shorter time") from None
-    total = sum((line.sums for line in lines), Sums())
+    total = together(line.sums for line in lines)
     metered = store.metered_at()
     keys = tuple(name for name in USAGE_KEYS if name in asked.by)
+    # Many lines are of one step: a calendar is asked once for each.
+    begins = {start: iso(float(start)) for start in {line.start for line in lines} if start is not None}
     return {
-        "usage": [_item(line, keys) for line in lines],
-        "total": _item(Line(None, (), total), ()),
+        "usage": [_item(line, keys, begins) for line in lines],
+        "total": _item(Line(None, (), total), (), {}),
         "since": iso(wanted.span.since * HOUR_S),
         "until": iso(wanted.span.until * HOUR_S),
         "metered": None if metered is None else iso(metered[1]),
@@ -80,11 +85,11 @@ def _wanted(asked: UsageAsked, wall: float) -> Wanted:
     return Wanted(span, step, asked.by, asked.owner, asked.project, asked.partition)
 
 
-def _item(line: Line, keys: tuple[str, ...]) -> Item:
-    sums, whose = line.sums, dict(zip(keys, line.whose, strict=True))
+def _item(line: Line, keys: tuple[str, ...], begins: Mapping[Instant, str | None]) -> Item:
+    sums, whose = line.sums, {**NOBODYS, **dict(zip(keys, line.whose, strict=True))}
     return {
-        "start": None if line.start is None else iso(float(line.start)),
-        **{name: whose.get(name) for name in USAGE_KEYS},
+        "start": None if line.start is None else begins[line.start],
+        **whose,
         "runs": sums.runs,
         "seconds": sums.seconds,
         "cpu_hours": _hours(sums.cpu_milli_s, 1000),

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Table, case, func, literal, or_, select
 
@@ -60,8 +60,7 @@ class Wanted:
     partition: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(NamedTuple):
     seconds: int = 0
     cpu_milli_s: int = 0
     memory_mib_s: int = 0
@@ -71,8 +70,9 @@ class Sums:
     refund: int = 0
     runs: int = 0
 
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(*(getattr(self, name) + getattr(other, name) for name in SUMS))
+
+def together(found: Iterable[Sums]) -> Sums:
+    return Sums(*map(sum, zip(*found, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class UsageStore:
             for part in _parts(wanted):
                 for at, whose, sums in _read(conn, part, terms):
                     had = found.get((at, whose))
-                    found[at, whose] = sums if had is None else had + sums
+                    found[at, whose] = sums if had is None else together((had, sums))
                     if len(found) > ROWS_MAX:
                         raise TooMany(f"there would be more than {ROWS_MAX} lines")
         return [Line(_start(wanted.step, at), whose, sums) for (at, whose), sums in sorted(found.items())]

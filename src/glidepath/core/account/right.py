@@ -98,10 +98,14 @@ def bar(claim: Claim, rights: Rights, now: Instant) -> Bar | None:
             return Bar(
                 Lost.MEMBER, f"`{claim.owner}` does not belong to the project `{project}` any more", now
             )
-    for mount in claim.mounts:
-        if why := _withheld(mount, claim, rights):
-            return Bar(Lost.VOLUME, why, now)
-    return dry_bar(project, rights)
+    withheld = None if rights.volumes is None else volume_bar(claim, rights.volumes, now)
+    return withheld or dry_bar(project, rights)
+
+
+def volume_bar(claim: Claim, volumes: Mapping[str, VolumeRule], now: Instant) -> Bar | None:
+    """The first of its volumes that it may not mount any more."""
+    found = (_withheld(mount, claim, volumes) for mount in claim.mounts)
+    return next((Bar(Lost.VOLUME, why, now) for why in found if why), None)
 
 
 def dry_bar(project: str, rights: Rights) -> Bar | None:
@@ -117,10 +121,8 @@ def dry_bar(project: str, rights: Rights) -> Bar | None:
     return Bar(Lost.DRY, why, ends_at)
 
 
-def _withheld(mount: Mount, claim: Claim, rights: Rights) -> str:
-    if rights.volumes is None:
-        return ""
-    rule = rights.volumes.get(mount.name)
+def _withheld(mount: Mount, claim: Claim, volumes: Mapping[str, VolumeRule]) -> str:
+    rule = volumes.get(mount.name)
     if rule is None:
         return f"there is no volume `{mount.name}` any more"
     if not rule.lets(claim.owner, claim.project):

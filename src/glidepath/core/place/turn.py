@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from glidepath.core.account.right import shut_out
+from glidepath.core.account.right import Bar, Claim, Mount, VolumeRule, shut_out, volume_bar
 from glidepath.core.because import Because
 from glidepath.core.cycle import Decision, Reason, Seen, Sighting
 from glidepath.core.place.accounts import Accounts
@@ -69,6 +69,7 @@ class Rules:
     book: Book = Book()
     windows: tuple[Window, ...] = ()
     overheads: tuple[tuple[str, Resources], ...] = ()
+    volumes: Mapping[str, VolumeRule] | None = None  # who may mount what; none where there are none
     stale_s_max: int = 120
     cycle_s_min: int = 1
     cycle_s_max: int = 10
@@ -375,18 +376,33 @@ def _without_right(picture: Picture, ended: set[int]) -> Iterator[Decision[Place
     """Who runs and may not go on: told when it ends, and ended then."""
     roll, now, rights = picture.snapshot.roll, picture.snapshot.now, picture.snapshot.accounts.rights
     bars = shut_out((one.job.project for one in roll.started.values()), rights, now)
-    for record in (roll.records[number] for number in roll.started) if bars else ():
+    volumes = picture.rules.volumes
+    for record in (roll.records[number] for number in roll.started) if bars or volumes is not None else ():
         bar = bars.get(record.job.project)
+        if record.work.volumes and volumes is not None:
+            # What leaves no time comes first.
+            bar = volume_bar(_claim(record), volumes, now) or bar
         goes_on = record.phase in (Phase.STARTING, Phase.RUNNING) and record.id not in ended
-        if bar is None or bar.ends_at is None or not goes_on:
-            continue
-        if now >= bar.ends_at:
-            halt = Halt(record.id, record.attempt, Then.FAILED, bar.why)
-            yield Decision(f"job:{record.id}", Reason(Because.RIGHT_LOST, (("why", bar.why),)), halt)
-        elif (record.id, bar.ends_at) not in picture.memory.noticed:
-            why = f"{bar.why}; it is stopped in {shown_duration(bar.ends_at - now)} unless more is granted"
-            tell = Tell(record.id, record.attempt, bar.ends_at, why)
-            yield Decision(f"job:{record.id}", Reason(Because.RIGHT_ENDS, (("why", bar.why),)), tell)
+        if bar is not None and goes_on:
+            yield from _barred(record, bar, picture)
+
+
+def _claim(record: Record) -> Claim:
+    mounts = tuple(Mount(volume.name, volume.read_only) for volume in record.work.volumes)
+    return Claim(record.job.owner, record.job.project, mounts)
+
+
+def _barred(record: Record, bar: Bar, picture: Picture) -> Iterator[Decision[PlaceAction]]:
+    now = picture.snapshot.now
+    if bar.ends_at is None:
+        return
+    if now >= bar.ends_at:
+        halt = Halt(record.id, record.attempt, Then.FAILED, bar.why)
+        yield Decision(f"job:{record.id}", Reason(Because.RIGHT_LOST, (("why", bar.why),)), halt)
+    elif (record.id, bar.ends_at) not in picture.memory.noticed:
+        why = f"{bar.why}; it is stopped in {shown_duration(bar.ends_at - now)} unless more is granted"
+        tell = Tell(record.id, record.attempt, bar.ends_at, why)
+        yield Decision(f"job:{record.id}", Reason(Because.RIGHT_ENDS, (("why", bar.why),)), tell)
 
 
 def _wishes(picture: Picture, ended: set[int]) -> list[Decision[PlaceAction]]:
