@@ -28,6 +28,7 @@ from bench import (
     startup,
     storms,
     trace,
+    usage,
 )
 
 
@@ -36,6 +37,7 @@ def main() -> int:
     for name, measure in (
         ("decide", decide),
         ("journal", journal),
+        ("usage", usage),
         ("startup", startup),
         ("embedded", embedded),
         ("agents", agents),
