@@ -9,6 +9,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+OF_KIND = {
+    "any": (),
+    "cpu": ("(TARGET.RequestGPUs ?: 0) == 0",),
+    "gpu": ("(TARGET.RequestGPUs ?: 0) > 0",),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class OfferTerms:
@@ -25,8 +31,16 @@ class OfferTerms:
     init: str = ""  # a program that a pilot runs before it joins
     jobs: str = "any"  # or `cpu`, `gpu`: whether those that ask for GPUs are refused, or all others
 
+    @property
+    def admitting(self) -> tuple[str, ...]:
+        """Besides for whom: what was started for jobs with GPUs must not be taken by others."""
+        return (*OF_KIND[self.jobs], *self.start)
+
     def to_json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
+        """As pilots read it."""
+        told = {**asdict(self), "start": self.admitting}
+        del told["jobs"]
+        return json.dumps(told, sort_keys=True)
 
 
 NO_TERMS = OfferTerms()

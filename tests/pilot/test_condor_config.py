@@ -103,6 +103,8 @@ def test_what_changes_while_it_lives() -> None:
         OfferTerms(),
         OfferTerms(owners=('a"b', "c\\d", "e.f*", "*")),
         OfferTerms(community="Zürich", groups_refused=("*",)),
+        OfferTerms(jobs="cpu"),
+        OfferTerms(jobs="gpu", start=("TARGET.WantsIt =?= true",)),
     ],
 )
 def test_a_pilot_admits_by_the_same_words_as_the_door(terms: OfferTerms) -> None:

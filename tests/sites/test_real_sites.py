@@ -27,7 +27,7 @@ WHOLE = ['queue = "whole"', "whole_node = true", 'memory_by = "none"', 'walltime
 def test_jobs_get_pilots_of_a_batch_site_from_zero_to_zero(
     request: pytest.FixtureRequest, world: Sites, kind: type[Site], lines: list[str]
 ) -> None:
-    site = world.at(site_of(request.config, kind), lines=lines, offer={"idle": "15s"})
+    site = world.at(site_of(request.config, kind), lines=lines, offer={"idle": "15s", "jobs": "cpu"})
     work = world.submit("sleep 1; hostname", "request_memory = 300", "output = out.$(Process)", count=6)
     run = world.up("--until-idle")
     world.done(work)

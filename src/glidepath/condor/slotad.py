@@ -114,14 +114,6 @@ def gpu_attributes(size: Resources, known: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-# What was started for jobs with GPUs, or for those without, must not be taken by the others.
-KINDS = {
-    "any": (),
-    "cpu": ("(TARGET.RequestGPUs ?: 0) == 0",),
-    "gpu": ("(TARGET.RequestGPUs ?: 0) > 0",),
-}
-
-
 def start_terms(terms: OfferTerms, *, route: str = ROUTE_DEFAULT) -> tuple[str, ...]:
     """What must hold before a pilot of this offer takes a job; all of them. None means every job."""
     found = []
@@ -136,7 +128,7 @@ def start_terms(terms: OfferTerms, *, route: str = ROUTE_DEFAULT) -> tuple[str, 
             found.append(_one_of(attribute, admitted))
         if refused:
             found.append(f"!({_one_of(attribute, refused)})")
-    return (*found, *KINDS[terms.jobs], *terms.start)
+    return (*found, *terms.admitting)
 
 
 def _one_of(attribute: str, patterns: Iterable[str]) -> str:
