@@ -116,6 +116,14 @@ def test_the_list_can_be_narrowed(cli: Cli, home: Path, words: list[str], names:
     assert cli("job", "list", "-o", "name", *words).out == names
 
 
+def test_numbers_of_jobs_grow_beyond_a_million(cli: Cli) -> None:
+    cli("job", "submit", "--", "true")
+    for words in (("show",), ("cancel",), ("logs",), ("explain",), ("extend", "--time", "1h")):
+        ran = cli("job", words[0], "123456789012345678", *words[1:])
+        assert (ran.code, ran.err.startswith("glidepath: there is no job 123456789012345678")) == (4, True)
+    assert cli("job", "show", "1234567890123456789").code == 2
+
+
 def test_show_tells_every_attempt_and_hides_the_values_of_variables(cli: Cli, home: Path) -> None:
     cli("job", "submit", "--name", "fit", "--time", "1h", "--env", "TOKEN=secret", "--", "sh", "-c", "exit 3")
     claimed(home, exit_code=3)

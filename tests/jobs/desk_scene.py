@@ -32,6 +32,10 @@ ADMIN = Caller("root", Role.ADMIN)
 NEVER_WAS = 999_999
 
 
+def ids(items: Any) -> list[int]:
+    return [int(item["id"]) for item in items]
+
+
 class DeskScene:
     """Whoever waits for an answer lets the scheduler go on, and time."""
 

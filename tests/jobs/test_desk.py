@@ -9,23 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from sqlalchemy import update
 
 from glidepath.config import Settings
 from glidepath.jobs.desk import Asked, What, Wish, Word
 from glidepath.jobs.errors import Clash, DeskError, Unanswered, Unknown, Unusable
-from glidepath.jobs.specs import queue_of
 from glidepath.jobs.submission import read_submission
-from glidepath.store.job_rows import jobs as job_rows
-from glidepath.store.placed import Stands
-from glidepath.store.placed_rows import placed as placed_rows
-from jobs.desk_scene import ADMIN, ANN, BEN, CLEO, NEVER_WAS, OPERATOR, SETTINGS, VIEWER, DeskScene
+from jobs.desk_scene import ADMIN, ANN, BEN, CLEO, NEVER_WAS, OPERATOR, SETTINGS, VIEWER, DeskScene, ids
 
 PLACED = {"queue": "interactive", "time": "1h"}
-
-
-def ids(items: Any) -> list[int]:
-    return [int(item["id"]) for item in items]
 
 
 def test_a_placed_job_is_answered_with_its_start_and_a_pulled_one_at_once(scene: DeskScene) -> None:
@@ -253,96 +244,6 @@ def test_a_list_has_jobs_of_both_kinds_in_one_order_and_pages(scene: DeskScene) 
     assert scene.desk.list(ANN, Asked(limit=0)) == []
     assert scene.desk.list(ANN, Asked(limit=-5, below=10**30)) == []
     assert ids(scene.desk.list(ANN, Asked(state="queued"))) == [1, 3, 5, 7]
-
-
-def test_a_list_is_narrowed_by_the_word_that_it_shows(scene_anywhere: DeskScene) -> None:
-    scene = scene_anywhere
-    scene.world.cluster.runs_s[4] = 0
-    runs, ends, waits, done = (scene.placed(ANN, cpus=2) for _ in range(4))
-    pulled = [scene.pulled(ANN), scene.pulled(ANN)]
-    scene.taken()
-    for _ in range(3):
-        scene.world.turn()
-    starts = scene.placed(ANN, cpus=2)
-    stored = scene.world.store
-    with stored.write() as conn:  # Each of these lasts for a moment only.
-        for job, phase in ((starts, "starting"), (ends, "ending"), (waits, "waits")):
-            conn.execute(update(placed_rows).where(placed_rows.c.job == job).values(phase=phase))
-        conn.execute(update(job_rows).where(job_rows.c.id == waits).values(state="queued"))
-    scene.desk.cancel(ANN, pulled[1])
-    shown = {item["id"]: item["state"] for item in scene.desk.list(ANN, Asked())}
-    assert shown == {
-        runs: "running",
-        ends: "ending",
-        waits: "queued",
-        done: "done",
-        starts: "starting",
-        pulled[0]: "running",
-        pulled[1]: "cancelling",
-    }
-    for word in Stands:
-        expected = [job for job, state in sorted(shown.items()) if state == word]
-        assert ids(scene.desk.list(ANN, Asked(state=word))) == expected
-
-
-def test_a_list_says_when_batch_jobs_will_probably_start_and_how_sure_that_is(scene: DeskScene) -> None:
-    for _ in range(2):
-        scene.placed(CLEO, cpus=4, time="2h")
-    first, second = (ids(scene.asked(ANN, queue="batch", cpus=4, time="1h").items)[0] for _ in range(2))
-    promised = scene.placed(ANN, cpus=4, time="1h")
-    large = ids(scene.asked(ANN, queue="batch", cpus=4, ranks=2, time="1h").items)[0]
-    pulled = scene.pulled(ANN)
-    items = {item["id"]: item["likely"] for item in scene.desk.list(ADMIN, Asked(starts=True))}
-    assert {job for job, likely in items.items() if likely} == {first, second, large}
-    assert items[promised] is items[pulled] is None
-    for job in (first, second, large):
-        assert items[job]["earliest"] <= items[job]["start"] <= items[job]["latest"]
-        assert items[job]["confidence"] == 0.8
-    assert items[first]["start"] <= items[large]["start"]
-    assert "likely" not in scene.desk.list(ADMIN, Asked())[0]
-    scene.world.time.at += 3600  # The scheduler has not been heard of for an hour.
-    assert {item["likely"] for item in scene.desk.list(ADMIN, Asked(starts=True))} == {None}
-
-
-ALONE = Settings.model_validate(
-    {
-        "clusters": {"lab": {"kind": "local"}},
-        "partitions": {
-            "batch": {"cluster": "lab", "queues": ["batch"]},
-            "both": {"cluster": "lab"},
-            "desk": {"cluster": "lab", "queues": ["interactive"]},
-        },
-    }
-)
-
-
-@pytest.mark.parametrize(
-    ("wish", "queue", "why"),
-    [
-        ({"queue": "batch", "terminal": True}, "batch", ""),
-        ({"terminal": True}, "interactive", "because it asks for a terminal"),
-        ({"terminal": True, "port": 80}, "interactive", "because it asks for a terminal"),
-        ({"port": 80}, "interactive", "because it serves at a port"),
-        ({}, "batch", "because it serves at no port and asks for no terminal"),
-        ({"terminal": True, "partition": "batch"}, "batch", "because its partition has no other"),
-        ({"partition": "desk"}, "interactive", "because its partition has no other"),
-    ],
-)
-def test_which_queue_a_wish_goes_to_and_why(wish: dict[str, Any], queue: str, why: str) -> None:
-    made = read_submission({"command": ["true"], "partition": "both", **wish})
-    assert made.partition is not None
-    assert queue_of(made, ALONE.partitions[made.partition]) == (queue, why)
-
-
-def test_a_job_tells_why_it_is_in_its_queue(scene: DeskScene) -> None:
-    done = scene.asked(ANN, terminal=True, time="1h", key="k")
-    why = "because it asks for a terminal"
-    assert done.say == f"job 1 starts now on n1; interactive, {why}"
-    item = scene.desk.show(ANN, 1)
-    assert (item["terminal"], item["queue"], item["queue_why"]) == (True, "interactive", why)
-    assert item["events"][0]["text"] == f"submitted to interactive of `here`, {why}"
-    named = scene.asked(ANN, terminal=True, queue="interactive", time="1h", key="k")
-    assert (named.new, ids(named.items)) == (False, [1]), "the reason is ours and no part of the wish"
 
 
 def test_a_job_is_shown_with_attempts_ranks_and_events(scene: DeskScene) -> None:

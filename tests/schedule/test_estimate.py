@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.schedule.worlds import MINUTE, Play, cluster, job, node
 
 from glidepath.core.quantity import Instant
-from glidepath.core.schedule.estimate import FEATURES, Known, estimated
+from glidepath.core.schedule.estimate import FEATURES, Known, estimated, estimates
 from glidepath.core.schedule.eta import Asked, learnt
 from glidepath.core.schedule.explain import explained, lines
 from glidepath.core.schedule.job import Book, JobName, Memory, World
@@ -77,3 +79,20 @@ def test_a_job_that_waits_without_a_start_is_told_its_estimate() -> None:
     assert any(line.strip().startswith("it will probably start in ") for line in lines(told))
     kept = explained(play.world(), play.book, play.memory, JobName("j11"))
     assert kept.estimate is None
+
+
+def test_several_are_told_what_each_would_be_told_alone() -> None:
+    play = crowd()
+    names = [JobName(f"j{number}") for number in (11, 12, 13)]
+    told = estimates(play.world(), Book(), play.memory, [*names, JobName("nobody")])
+    assert told == {name: estimated(play.world(), Book(), play.memory, name) for name in names}
+
+
+def test_where_a_partition_rests_no_start_is_thought_likely() -> None:
+    play = crowd()
+    name = JobName("j13")
+    world = play.world()
+    resting = replace(world, paused=(f"partition:{world.waiting[0].partition}",))
+    assert estimates(world, Book(), play.memory, [name], planned_only=True) != {}
+    assert estimates(resting, Book(), play.memory, [name], planned_only=True) == {}
+    assert explained(resting, play.book, play.memory, name).estimate is None

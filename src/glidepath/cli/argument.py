@@ -16,6 +16,7 @@ T = TypeVar("T")
 COUNT_MAX = 1_000_000
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}")
 _COUNT = re.compile(r"[0-9]{1,7}")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def _asked(read: Callable[[str], T], text: str) -> T:
@@ -48,6 +49,13 @@ def cpus(text: str) -> int:
 def count(text: str) -> int:
     if not _COUNT.fullmatch(text) or int(text) > COUNT_MAX:
         raise ArgumentTypeError(f"`{one_line(text)}` is not a whole number from 0 to {COUNT_MAX}")
+    return int(text)
+
+
+def number(text: str) -> int:
+    """Of a job, or of bytes: both grow for years."""
+    if not _NUMBER.fullmatch(text):
+        raise ArgumentTypeError(f"`{one_line(text)}` is not a whole number of at most 18 digits")
     return int(text)
 
 

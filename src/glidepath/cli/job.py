@@ -26,9 +26,9 @@ WAIT_S_MAX = 30 * 86400
 STATES = ("queued", "starting", "running", "ending", "cancelling", "done", "failed", "cancelled")
 
 IDS: Options = {
-    "ids": {"args": ("ids",), "nargs": "+", "type": argument.count, "metavar": "ID", "help": "job numbers"}
+    "ids": {"args": ("ids",), "nargs": "+", "type": argument.number, "metavar": "ID", "help": "job numbers"}
 }
-ONE_ID: Options = {"id": {"args": ("id",), "type": argument.count, "metavar": "ID", "help": "a job number"}}
+ONE_ID: Options = {"id": {"args": ("id",), "type": argument.number, "metavar": "ID", "help": "a job number"}}
 
 
 class List(Reader):

@@ -42,7 +42,11 @@ def _as_meant(value: object, option: Mapping[str, Any]) -> object:
     """A number may be written as text and a name as a number, as on the command line."""
     if isinstance(value, list):
         return [_as_meant(each, option) for each in value]
-    if option.get("type") is argument.count and isinstance(value, str) and value.isdecimal():
+    if (
+        option.get("type") in (argument.count, argument.number)
+        and isinstance(value, str)
+        and value.isdecimal()
+    ):
         return int(value[:COUNT_DIGITS_MAX])
     plain = "type" not in option and option.get("action") in (None, "append")
     if option and plain and isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -46,7 +46,7 @@ class Logs(Verb):
     """Print what a job wrote, from its latest attempt"""
 
     options: ClassVar[Options] = {
-        "id": {"args": ("id",), "type": argument.count, "metavar": "ID", "help": "a job number"},
+        "id": {"args": ("id",), "type": argument.number, "metavar": "ID", "help": "a job number"},
         "rank": {
             "args": ("--rank",),
             "type": argument.count,
@@ -63,7 +63,7 @@ class Logs(Verb):
         },
         "bytes": {
             "args": ("--bytes",),
-            "type": argument.count,
+            "type": argument.number,
             "metavar": "N",
             "help": "only the last N bytes",
         },

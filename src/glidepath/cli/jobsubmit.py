@@ -102,7 +102,7 @@ WISH: Options = {
     ),
     "start_before": _value("--start-before", WHEN, "WHEN", "placed: by then, or not at all"),
     "deadline": _value("--deadline", WHEN, "WHEN", "placed: over by then"),
-    "beside": _value("--beside", argument.count, "ID", "placed: starts with that job, or while it runs"),
+    "beside": _value("--beside", argument.number, "ID", "placed: starts with that job, or while it runs"),
     "same_node": _flag("--same-node", "placed: on the nodes of the job that it is beside"),
     "on_loss": _text(
         "--on-loss",

@@ -101,6 +101,7 @@ def _placed_pairs(item: Item) -> list[tuple[str, object]]:
         why = f": {rank['why']}" if rank["why"] else ""
         pairs.append((f"rank {rank['rank']} of {rank['attempt']}", f"{end}{code} on {rank['node']}{why}"))
     for event in item["events"][-EVENTS_SHOWN:]:
-        text = event["text"] if event["text"] == event["kind"] else f"{event['kind']}: {event['text']}"
-        pairs.append((event["at"], text))
+        # Most sentences begin with what it is: `promised: start at ...`.
+        told = event["text"].startswith(event["kind"])
+        pairs.append((event["at"], event["text"] if told else f"{event['kind']}: {event['text']}"))
     return pairs

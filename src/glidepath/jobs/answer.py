@@ -11,6 +11,7 @@ from glidepath.core.place.record import Phase
 from glidepath.core.schedule.cluster import Queue
 from glidepath.core.units import shown_duration
 from glidepath.jobs.doors import Doors
+from glidepath.jobs.items import last_start, too_late
 from glidepath.store.placed import Event, PlacedJob
 
 # Most answers come soon and are looked for often; later ones cost the store more than they are worth.
@@ -60,6 +61,11 @@ def told_start(doors: Doors, found: PlacedJob) -> str:
         nodes = ", ".join(place.node for place in found.record.places)
         return f"{who} starts now on {nodes}{_by_itself(found)}"
     promised = None if found.promise is None else now.text(found.promise.at)
+    if found.promise is not None and promised is not None and too_late(found.record.job, found.promise.at):
+        last = now.text(last_start(found.record.job))
+        return (
+            f"{who} waits: room for it is free at {promised}, and it must start by {last}, or it is over then"
+        )
     if found.promise is not None and promised is not None:
         wait_s = max(found.promise.at - now.at, 0)
         nodes = ", ".join(place.node for place in found.promise.places)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from glidepath.clock import iso
 from glidepath.core.place.rank import RankSeen
 from glidepath.core.quantity import Instant
+from glidepath.core.schedule.job import Job as Asked
 from glidepath.jobs.desk import Item
 from glidepath.jobs.doors import Now
 from glidepath.store.job import Attempt, Job
@@ -77,7 +78,9 @@ def placed_item(found: PlacedJob, now: Now) -> Item:
         "run_s_max": record.job.limit_s,
         "nodes": [place.node for place in record.places],
         "start": start_of(found, now),
-        "promised": None if promise is None else now.text(promise.at),
+        "promised": None
+        if promise is None or too_late(found.record.job, promise.at)
+        else now.text(promise.at),
         "promised_first": None if promise is None else now.text(promise.first),
         "moved": 0 if promise is None else promise.moved,
         "ends": ends_of(found, now),
@@ -95,7 +98,23 @@ def start_of(found: PlacedJob, now: Now) -> str | None:
         return now.text(found.record.began_at)
     if found.job.started_wall is not None:
         return iso(found.job.started_wall)
-    return None if found.promise is None else now.text(found.promise.at)
+    promise = found.promise
+    late = promise is not None and too_late(found.record.job, promise.at)
+    return None if promise is None or late else now.text(promise.at)
+
+
+def last_start(job: Asked) -> Instant | None:
+    """By its latest start and its deadline; none where it has neither."""
+    ends = [] if job.latest_at is None else [job.latest_at]
+    if job.deadline_at is not None:
+        ends.append(Instant(job.deadline_at - (job.limit_s or 0)))
+    return min(ends, default=None)
+
+
+def too_late(job: Asked, at: Instant) -> bool:
+    """Whether a plan has room for it only when it must not start any more: no start is told then."""
+    last = last_start(job)
+    return last is not None and at > last
 
 
 def likely_item(one: Range, now: Now) -> Item:

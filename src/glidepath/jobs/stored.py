@@ -34,7 +34,16 @@ from glidepath.jobs.desk import (
 )
 from glidepath.jobs.doors import Doors
 from glidepath.jobs.errors import Clash, DeskError, Forbidden, Unanswered, Unknown, Unusable
-from glidepath.jobs.items import attempt_item, event_item, found_item, item_of, placed_item, rank_item
+from glidepath.jobs.items import (
+    attempt_item,
+    event_item,
+    found_item,
+    item_of,
+    last_start,
+    placed_item,
+    rank_item,
+    too_late,
+)
 from glidepath.jobs.kept import no_such_job
 from glidepath.jobs.logs import log_piece
 from glidepath.jobs.places import Places
@@ -212,6 +221,9 @@ class StoredDesk(ServedDesk):
         start = self._plans.start_of(self._doors.cluster_of(spec.job.partition), job)
         if start.at is None:
             raise Clash(f"it would not start: {start.why or 'there is no room for it in sight'}")
+        if too_late(job, start.at):
+            room, last = now.text(start.at), now.text(last_start(job))
+            raise Clash(f"it would not start: room for it is free at {room}, and it must start by {last}")
         return {
             "id": 0,
             "name": spec.job.name,

@@ -24,7 +24,7 @@ from glidepath.core.schedule.plan import lay, view_of
 from glidepath.core.schedule.sift import sift
 from glidepath.core.schedule.table import Table
 
-# Room is planned for so many before the job; who stands farther back gets an estimate without a plan.
+# Room is planned for so many before the job; who stands farther back has an estimate without a plan, if any.
 AHEAD_MAX = 500
 
 

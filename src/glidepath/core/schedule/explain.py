@@ -16,7 +16,7 @@ from glidepath.core.quantity import Instant, Owner
 from glidepath.core.schedule.cluster import PartitionName, ProjectName, Queue
 from glidepath.core.schedule.compiled import Ints
 from glidepath.core.schedule.decide import table_of, teach
-from glidepath.core.schedule.estimate import estimated
+from glidepath.core.schedule.estimate import estimates
 from glidepath.core.schedule.eta import Range
 from glidepath.core.schedule.instead import Instead, Trials, instead_of
 from glidepath.core.schedule.job import Book, Job, JobName, Memory, Place, Promise, World
@@ -156,8 +156,13 @@ def _waiting(world: World, book: Book, memory: Memory, seen: _Seen) -> Explanati
         holders=() if turned else holders(case),
         shorts=() if turned else shorts(case),
         instead=tried,
-        estimate=estimated(world, book, memory, name) if start_at is None and not idle else None,
+        estimate=None if start_at is not None or idle else _estimate(world, book, memory, name),
     )
+
+
+def _estimate(world: World, book: Book, memory: Memory, name: JobName) -> Range | None:
+    """Without a start by a plan, as where its partition rests, a range would hold anything: none is told."""
+    return estimates(world, book, memory, (name,), planned_only=True).get(name)
 
 
 def _turn(laid: Laid, order: Ints, row: int, name: JobName) -> Turn:
