@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
+SOAK_FOR ?= 6h
 # What measurements compare glidepath with lives apart from it.
 BENCH  := .venv-bench
 TARDIS := .venv-tardis
@@ -42,8 +43,9 @@ real: $(STAMP) ## only the tests that start real servers
 bed: ## build what the real servers of the tests need, once, with progress
 	@$(PYTHON) bed/ctl prepare
 
-soak: $(STAMP) ## long randomised runs
+soak: $(STAMP) ## long randomised runs; then memory under bad input for SOAK_FOR
 	@$(BIN)/python -m tests.soak
+	@$(BIN)/python -m bench.job_soak --for $(SOAK_FOR)
 
 mutants: $(STAMP) ## plant mistakes into the core; every one must be noticed by a test
 	@$(BIN)/python -m tests.mutants

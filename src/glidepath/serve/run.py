@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +28,10 @@ from glidepath.store.engine import Store
 CALLERS_AT_ONCE = 1000
 KEEP_ALIVE_S = 75
 END_S_MAX = 5
+# Of the C library, by its own numbers: pieces from this size on go back to the kernel when they are freed,
+# and so many heaps are there for all threads. By default both grow with what callers send.
+M_MMAP_THRESHOLD, MMAP_BYTES = -3, 256 << 10
+M_ARENA_MAX, ARENAS = -8, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,7 @@ def serve(
     settings: Settings, store: Store, watcher: Watcher | None, *, how: Serving, say: Callable[[str], None]
 ) -> int:
     """An exit code, once it is over."""
+    _give_back()
     desk = Desk(store, settings, watcher)
     jobs = api_of(desk, how.home)
     listener = listening(how.listen)
@@ -72,6 +79,14 @@ def serve(
         drops.stop()
         listener.close()
     return 0
+
+
+def _give_back() -> None:
+    """A body of megabytes must not leave its room behind in each heap that it came through."""
+    with suppress(OSError, AttributeError):  # Another C library has no such word, and needs none.
+        library = ctypes.CDLL(None)
+        library.mallopt(M_MMAP_THRESHOLD, MMAP_BYTES)
+        library.mallopt(M_ARENA_MAX, ARENAS)
 
 
 def api_of(desk: Desk, home: Path) -> Api:
