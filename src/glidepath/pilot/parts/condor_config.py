@@ -115,6 +115,8 @@ def life_terms(run_time: Sequence[Tuple[str, int]]) -> List[str]:
     """
     found = ["GlidepathDraining =!= true", "GlidepathHealthy =?= true", "time() < GlidepathStopTime"]
     found.append("time() - GlidepathProbedAt < %d" % PROBE_AGE_S_MAX)
+    # Only its pool knows when it heard of us last: a pilot that was killed is given no more jobs.
+    found.append("MY.LastHeardFrom =?= undefined || time() - MY.LastHeardFrom <= $(GLIDEPATH_SILENT_S)")
     fits, silent = [], []
     for attribute, unit_s in run_time:
         stated = "TARGET.%s" % attribute if unit_s == 1 else "TARGET.%s * %d" % (attribute, unit_s)
