@@ -91,6 +91,8 @@ def test_the_share_of_an_agent_that_dies_moves_and_nothing_doubles_when_it_retur
         land.agent("west")
         until(lambda: tray(land, "west").calls > calls + 2, "it calls again")
         assert tray(land, "west").given == before, "what it did not fetch was not kept for it"
+        # A pilot that had nothing to do yet would take the jobs, and nobody would be asked.
+        gone(land, "east")
         land.agents["east"].kill()
         land.submit("true", count=2)
         over(land)
