@@ -53,7 +53,7 @@ CLUSTER_LOOK_S = 0.1
 # So much time may be spent on plans at once, and this share of it in the long run, for those who wait.
 BURST_S, SHARE_OF_TIME = 0.25, 0.5
 # After a turn, so many times as long as it took goes by before the next is made for what a cluster says.
-REST_TURNS = 4
+REST_TURNS = 1
 STOP_S_MAX = 30.0
 MEMORY_SHARE_PERCENT = 80
 MIB = 1 << 20
