@@ -52,8 +52,6 @@ LOOK_NUDGED_S = 0.25
 CLUSTER_LOOK_S = 0.1
 # So much time may be spent on plans at once, and this share of it in the long run, for those who wait.
 BURST_S, SHARE_OF_TIME = 0.25, 0.5
-# After a turn, so many times as long as it took goes by before the next is made for what a cluster says.
-REST_TURNS = 1
 STOP_S_MAX = 30.0
 MEMORY_SHARE_PERCENT = 80
 MIB = 1 << 20
@@ -257,8 +255,9 @@ class Placement:
         asked = changed = False
         now = ended = time.monotonic()
         look_at = cluster_look_at = now
-        # What people wait for comes first; clusters say all the time that something of theirs is different.
-        rest_s = min(float(self.scheduler.rules.cycle_s_min), REST_TURNS * self._took_s)
+        # What people wait for comes first; clusters say all the time that something of theirs is different,
+        # and get half of the time at most.
+        rest_s = min(float(self.scheduler.rules.cycle_s_min), self._took_s)
         while not self._stopping:
             if self.woken.is_set() or now >= look_at:
                 self.woken.clear()

@@ -11,6 +11,10 @@ import sys
 import threading
 from pathlib import Path
 
+from glidepath.called.post import Post
+from glidepath.called.tray import Tray
+from glidepath.core.quantity import SiteName
+from glidepath.store.engine import open_store
 from whole.running import WAIT_S, Running, glidepath, until
 
 CONFIG = """
@@ -134,6 +138,33 @@ class Land:
     def close(self) -> None:
         for agent in self._all:
             agent.close()
+
+
+def ended(run: Running) -> None:
+    run.signal(signal.SIGINT)
+    assert run.wait_end(within_s=30) == 0, run.text
+
+
+def over(land: Land) -> None:
+    until(lambda: set(land.jobs()) == {"done"}, lambda: f"all jobs are done: {land.jobs()}")
+
+
+def tray(land: Land, name: str) -> Tray:
+    with open_store(f"sqlite:///{land.home}/glidepath.db", read_only=True) as store:
+        return Post(store).tray(SiteName(name))
+
+
+def both_call(land: Land) -> None:
+    """Agents of both sites run, and the controllers have seen what they say."""
+    for name in ("east", "west"):
+        land.token(name)
+        land.agent(name)
+    until(lambda: all(tray(land, name).calls > 1 for name in ("east", "west")), "both have called")
+
+
+def gone(land: Land, *names: str) -> None:
+    """The pilots leave by themselves when they have nothing to do, and their agents clear up."""
+    until(lambda: not any(land.started(name) for name in names), "the pilots have left")
 
 
 class AgentRun:

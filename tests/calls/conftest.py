@@ -1,4 +1,4 @@
-"""A home for a whole run, empty of processes and gone afterwards."""
+"""A home for a whole run with two sites that call, empty of processes and gone afterwards."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from calls.calling import Land
 from whole.running import house
 
 
@@ -14,3 +15,10 @@ from whole.running import house
 def home() -> Iterator[Path]:
     with house() as found:
         yield found
+
+
+@pytest.fixture
+def land(home: Path) -> Iterator[Land]:
+    made = Land(home, "east", "west")
+    yield made
+    made.close()

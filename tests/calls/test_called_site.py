@@ -16,22 +16,14 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from calls.calling import Land
+from calls.calling import Land, both_call, ended, gone, over, tray
 from calls.sockets import listening, opened
-from calls.test_called_whole import both_call, ended, gone, over, tray
 from whole.running import until
 
 CALL_S_MAX = 60
 CARRY_S = 0.2
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture
-def land(home: Path) -> Iterator[Land]:
-    made = Land(home, "east", "west")
-    yield made
-    made.close()
 
 
 def test_an_agent_that_works_listens_nowhere(land: Land) -> None:

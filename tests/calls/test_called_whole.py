@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from calls.calling import AgentRun, Land
-from glidepath.called.post import Post
-from glidepath.called.tray import Tray
-from glidepath.core.quantity import SiteName
-from glidepath.store.engine import open_store
-from whole.running import Running, until
+from calls.calling import AgentRun, Land, both_call, ended, gone, over, tray
+from whole.running import until
 
 # As the sites are configured, and a second for what is rounded.
 LAPSE_S = 6
@@ -22,43 +16,9 @@ LAPSE_S = 6
 pytestmark = pytest.mark.real
 
 
-@pytest.fixture
-def land(home: Path) -> Iterator[Land]:
-    made = Land(home, "east", "west")
-    yield made
-    made.close()
-
-
-def ended(run: Running) -> None:
-    run.signal(signal.SIGINT)
-    assert run.wait_end(within_s=30) == 0, run.text
-
-
-def over(land: Land) -> None:
-    until(lambda: set(land.jobs()) == {"done"}, lambda: f"all jobs are done: {land.jobs()}")
-
-
-def tray(land: Land, name: str) -> Tray:
-    with open_store(f"sqlite:///{land.home}/glidepath.db", read_only=True) as store:
-        return Post(store).tray(SiteName(name))
-
-
-def both_call(land: Land) -> None:
-    """Agents of both sites run, and the controllers have seen what they say."""
-    for name in ("east", "west"):
-        land.token(name)
-        land.agent(name)
-    until(lambda: all(tray(land, name).calls > 1 for name in ("east", "west")), "both have called")
-
-
 def oldest_s(land: Land, name: str) -> float:
     """How long ago the newest of its requests was made, by the clock of this machine."""
     return min((time.time() - each.spec.asked_at for each in tray(land, name).requests), default=1e9)
-
-
-def gone(land: Land, *names: str) -> None:
-    """The pilots leave by themselves when they have nothing to do, and their agents clear up."""
-    until(lambda: not any(land.started(name) for name in names), "the pilots have left")
 
 
 def test_jobs_of_one_pool_run_at_sites_that_call_and_none_is_served_twice(land: Land) -> None:

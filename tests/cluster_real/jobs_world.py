@@ -103,7 +103,7 @@ class World:
         self.doors.append(self.door)
         return self.door
 
-    def ranks(self, script: str, *, nodes: tuple[str, ...] = (NODE,), **more: object) -> RankSet:
+    def ranks(self, script: str, *, nodes: tuple[str, ...] = (NODE,), **more: Any) -> RankSet:
         made = RankSet(
             key=KEY,
             seats=tuple(Seat(NodeName(node)) for node in nodes),
@@ -113,7 +113,7 @@ class World:
             grace_s=3,
             gather_s_max=60,
         )
-        return replace(made, **more)  # type: ignore[arg-type]  # Of whatever is given.
+        return replace(made, **more)
 
     def start(self, ranks: RankSet) -> None:
         done = self.door.start(ranks)

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,7 @@ def test_a_new_key_is_found_at_once_and_ids_that_are_made_up_ask_once_a_minute()
     steady.now += AGAIN_S
     assert known(keys, "e1")
     for number in range(100):
-        said = refused(lambda number=number: keys.key(f"made-up-{number}", "RS256"))  # type: ignore[misc]
+        said = refused(partial(keys.key, f"made-up-{number}", "RS256"))
         assert said == f"the provider has no key `made-up-{number}`"
     assert source.asked == 2
     steady.now += AGAIN_S

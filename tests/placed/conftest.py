@@ -27,6 +27,14 @@ endless = true
 {store}
 """
 
+# A credit for each second of a CPU, so that a project runs dry while somebody looks.
+ACCOUNTING = """
+[accounting]
+interval = "1s"
+cpu_hour = 3600
+warning = "3s"
+"""
+
 
 def config_text(store: str = "") -> str:
     return CONFIG.format(store=f'[store]\nurl = "{store}"\n' if store else "")
@@ -37,6 +45,12 @@ def home() -> Iterator[Path]:
     with house() as found:
         (found / "lab.toml").write_text(config_text())
         yield found
+
+
+@pytest.fixture
+def home_with_books(home: Path) -> Path:
+    (home / "lab.toml").write_text(config_text() + ACCOUNTING)
+    return home
 
 
 @pytest.fixture

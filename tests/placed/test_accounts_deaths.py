@@ -17,33 +17,16 @@ from glidepath.journal.meter import Meter, run_of
 from glidepath.store.engine import open_store
 from glidepath.store.placed_rows import ranks
 from glidepath.store.usage_rows import usage_days, usage_hours, usage_meter, usage_runs
-from placed.conftest import config_text
-from placed.test_placed_whole import SMALL, becomes, run
+from placed.accounts import submit
+from placed.test_placed_whole import becomes
 from whole.running import Running, until
 
 pytestmark = pytest.mark.real
 Up = Callable[..., Running]
-# A credit for each second of a CPU.
-ACCOUNTING = """
-[accounting]
-interval = "1s"
-cpu_hour = 3600
-"""
 DEATHS = 30
 RUNS_S = (1, 2, 4, 8, 16, 32)
 SUMS_SHOWN = ("seconds", "cpu_milli_s", "runs", "charge")
 NEVER_SO_LATE = 1 << 50
-
-
-@pytest.fixture
-def home_with_books(home: Path) -> Path:
-    (home / "lab.toml").write_text(config_text() + ACCOUNTING)
-    return home
-
-
-def submit(home: Path, *words: str, script: str) -> int:
-    told = ("--queue", "interactive", "--time", "30m", *SMALL, *words)
-    return int(run(home, "job", "submit", *told, "--", "sh", "-c", script).split()[-1])
 
 
 def metered_at(home: Path) -> int:

@@ -1,4 +1,4 @@
-"""`glidepath up` counts what runs on this machine: a project that runs dry, a lost attempt, thirty deaths."""
+"""`glidepath up` counts what runs on this machine: a project that runs dry, a lost attempt."""
 
 from __future__ import annotations
 
@@ -14,34 +14,12 @@ from sqlalchemy import select
 
 from glidepath.store.engine import open_store
 from glidepath.store.usage_rows import usage_runs
-from placed.conftest import config_text
-from placed.test_placed_whole import SMALL, becomes, run, shown
+from placed.accounts import submit
+from placed.test_placed_whole import becomes, run, shown
 from whole.running import Running, until
 
 pytestmark = pytest.mark.real
 Up = Callable[..., Running]
-# A credit for each second of a CPU, so that a project runs dry while somebody looks.
-ACCOUNTING = """
-[accounting]
-interval = "1s"
-cpu_hour = 3600
-warning = "3s"
-"""
-DEATHS = 30
-JOBS = 6
-SUMS_SHOWN = ("seconds", "cpu_milli_s", "runs", "charge")
-NEVER_SO_LATE = 1 << 50
-
-
-@pytest.fixture
-def home_with_books(home: Path) -> Path:
-    (home / "lab.toml").write_text(config_text() + ACCOUNTING)
-    return home
-
-
-def submit(home: Path, *words: str, script: str) -> int:
-    told = ("--queue", "interactive", "--time", "30m", *SMALL, *words)
-    return int(run(home, "job", "submit", *told, "--", "sh", "-c", script).split()[-1])
 
 
 def usage(home: Path, *words: str) -> list[dict[str, Any]]:

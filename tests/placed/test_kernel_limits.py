@@ -23,10 +23,9 @@ from glidepath.core.place.rank import Cause, ClusterName, RankSeen, RankSet, Sea
 from glidepath.core.quantity import Instant, NodeName, Resources
 from glidepath.core.schedule.cluster import Node
 from glidepath.ports import Place
-from whole.running import glidepath
+from whole.running import glidepath, until
 
 NODE = Node(NodeName("localhost"), Resources(2000, 2048, 1024))
-WAIT_S_MAX = 120.0
 SIZE = Resources(500, 32)
 PROCESSES_MAX = 20
 LIMITS = ("memory.max", "memory.swap.max", "memory.oom.group", "cpu.max", "pids.max")
@@ -45,19 +44,12 @@ def rank_set(key: str, script: str, ranks: int = 1) -> RankSet:
     return RankSet(SetKey(key), seats, Work(("/bin/sh", "-c", script)), SIZE, "ada", grace_s=2)
 
 
-def until(what: str, met: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not met():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
 def ended(cluster: LocalCluster, key: str) -> tuple[RankSeen, ...]:
     def found() -> tuple[RankSeen, ...]:
         now = Instant(int(time.time()))
         return next(one.ranks for one in cluster.list(now=now).sets if one.key == key)
 
-    until(f"{key} is over", lambda: all(rank.ended_at is not None for rank in found()))
+    until(lambda: all(rank.ended_at is not None for rank in found()), f"{key} is over")
     return found()
 
 
@@ -140,13 +132,13 @@ def test_groups_of_a_killed_keeper_go_with_all_that_is_in_them(bare: Path, name:
     def inside() -> list[str]:
         return [pid for file in top.glob("gp-*/cgroup.procs") for pid in file.read_text().split()]
 
-    until("both ranks run", lambda: len(inside()) == 4)
+    until(lambda: len(inside()) == 4, "both ranks run")
     pids = inside()
     keeper = int((bare / "ranks" / "1.1" / "keeper.json").read_text().split('"pid": ')[1].split(",")[0])
     os.kill(keeper, signal.SIGKILL)
     assert [rank.cause for rank in ended(cluster, "1.1")] == [Cause.NODE_LOST] * 2
     assert list(top.glob("gp-*")) == []
-    until("what was in them is gone", lambda: not any(map(runs, pids)))
+    until(lambda: not any(map(runs, pids)), "what was in them is gone")
 
 
 def test_a_group_of_version_2_is_entered_and_goes_with_all_that_is_in_it() -> None:
@@ -167,7 +159,7 @@ def test_a_group_of_version_2_is_entered_and_goes_with_all_that_is_in_it() -> No
     command = ["/bin/sh", "-c", f"sleep 600 & echo $! > {inner}/cgroup.procs; wait"]
     with subprocess.Popen(command, preexec_fn=lambda: os.write(door, str(os.getpid()).encode())) as process:
         os.close(door)
-        until("one is in the inner group", lambda: (inner / "cgroup.procs").read_text() != "")
+        until(lambda: (inner / "cgroup.procs").read_text() != "", "one is in the inner group")
         assert (folder / "cgroup.procs").read_text().split() == [str(process.pid)]
         (inside,) = (inner / "cgroup.procs").read_text().split()
         os.kill(process.pid, signal.SIGKILL)
@@ -324,7 +316,7 @@ def test_what_the_kernel_says_of_a_rank_is_how_it_ended(tmp_path: Path, bare: Pa
     mark = cluster._mark_of_groups
     folder = stand_in.rank(f"{mark}1.1-0")
     assert cluster.start(rank_set("1.1", "exec sleep 600")) == Done()
-    until("it is in its group", lambda: (folder / "cgroup.procs").read_text() != "")
+    until(lambda: (folder / "cgroup.procs").read_text() != "", "it is in its group")
     pid = int((folder / "cgroup.procs").read_text())
     assert Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] in (b"sleep", b"/bin/sh")
     (folder / "memory.events").write_text("oom 1\noom_kill 2\n")
@@ -361,7 +353,7 @@ def test_where_limits_cannot_be_kept_as_asked_people_read_it_wherever_they_look(
 
     words = ("--queue", "interactive", "--cpus", "1", "--mem", "64MiB", "--time", "1m", "--", "true")
     job = glidepath(home, "job", "submit", *words, **with_config).split()[-1]
-    until("the scheduler has planned", lambda: bool(note()))
+    until(lambda: bool(note()), "the scheduler has planned")
     assert note().startswith("no job starts there, since `cgroup` names what cannot be used; ")
     assert note().endswith(
         "; hand `/no-such-group/here` over to the user of glidepath, or leave `cgroup` out"
@@ -370,11 +362,11 @@ def test_where_limits_cannot_be_kept_as_asked_people_read_it_wherever_they_look(
     found = {str(row["name"]): (row["verdict"], row["found"]) for row in items("doctor")}
     assert found["cluster lab"] == ("warn", note())
     until(
-        "it was tried",
         lambda: (
             "the cluster did not take it: its limits cannot be kept: "
             in glidepath(home, "job", "show", job, **with_config)
         ),
+        "it was tried",
     )
     explained = items("job", "explain", job)[0]["explained"]
     assert isinstance(explained, list)
