@@ -179,11 +179,18 @@ class Sites(Grid):
         after = cycle() + count
         seldom(lambda: cycle() >= after, self.said, within_s=WAIT_S)
 
-    def accounted(self, asked: Asked, number: str, *columns: str) -> list[str]:
-        """What Slurm's accounting has of a job."""
+    def accounted(
+        self, asked: Asked, number: str, *columns: str, not_yet: tuple[str, ...] = ("PENDING", "RUNNING")
+    ) -> list[str]:
+        """What Slurm's accounting has of a job, which it hears of later than the queue does."""
         words = ["--noheader", "--parsable2", "--allocations", f"--jobs={number}"]
-        shown = asked.at.run("sacct", *words, f"--format={','.join(columns)}").must("no accounting").out
-        return shown.strip().split("|")
+
+        def shown(names: str) -> list[str]:
+            answer = asked.at.run("sacct", *words, f"--format={names}").must("no accounting")
+            return answer.out.strip().split("|")
+
+        seldom(lambda: shown("State")[0] not in ("", *not_yet), lambda: f"{shown('ALL')}", within_s=WAIT_S)
+        return shown(",".join(columns))
 
     def accounted_of(self, asked: Asked, pilot: str, *columns: str) -> list[str]:
         """The same for the job of a pilot."""

@@ -57,7 +57,8 @@ def test_a_job_of_two_nodes_starts_one_pilot_on_each(world: Sites, slurm: Slurm)
     world.up()
     world.running(work, 2)
     [number] = world.jobs_at(site)
-    assert world.accounted(site, number, "NodeList", "State") == ["node[1-2]", "RUNNING"]
+    shown = world.accounted(site, number, "NodeList", "State", not_yet=("PENDING",))
+    assert shown == ["node[1-2]", "RUNNING"]
     pilots = world.pilots()
     assert sorted(each["node"] for each in pilots) == list(NODES), pilots
     assert world.slots() == sorted(each["name"] for each in pilots)

@@ -48,8 +48,8 @@ LIMIT_S = 20.0
 START_S_MAX = 15.0
 # A folder without a pilot that is older than this was left by a crash and never started.
 PENDING_S_MAX = 30
-# A pilot that is told to stop needs up to 8 s for its jobs; then it is killed.
-STOP_S_MAX = 9.0
+# A pilot that is told to stop needs up to 13 s for its jobs on a busy machine; then it is killed.
+STOP_S_MAX = 15.0
 KILL_S_MAX = 3.0
 POLL_S = 0.05
 FILE_BYTES_MAX = 1 << 20

@@ -263,7 +263,7 @@ def life(values: Values) -> List[str]:
         # The pilot itself looks more often; this is for the case that it does not.
         "STARTD_NOCLAIM_SHUTDOWN = %d" % (max(1, values.idle_s) + IDLE_SLACK_S),
         "SHUTDOWN_GRACEFUL_TIMEOUT = %d" % (grace_s + 60),
-        "SHUTDOWN_FAST_TIMEOUT = 5",
+        "SHUTDOWN_FAST_TIMEOUT = 8",
         "MachineMaxVacateTime = %d" % VACATE_S,
         "UPDATE_INTERVAL = %d" % UPDATE_S,
         "MASTER_UPDATE_INTERVAL = %d" % UPDATE_S,
