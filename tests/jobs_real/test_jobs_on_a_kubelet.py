@@ -153,10 +153,10 @@ def test_an_exclusive_job_has_its_node_alone_and_whoever_waits_is_told_for_whom(
 
 def test_what_ends_while_glidepath_is_stopped_is_told_as_it_was(there: House) -> None:
     """A limit is kept by the first program of the container, as its last words say; logs come later."""
-    limit = ("--time", "15s")
+    limit = ("--time", "30s")
     overdue = there.submit("gang", *INTERACTIVE, *limit, script="echo begun; sleep 600")
-    in_time = there.submit("gang", *INTERACTIVE, *limit, script="sleep 5; echo ended")
-    gang = there.submit("gang", *INTERACTIVE, "--ranks", "2", script="sleep 9; echo from $GLIDEPATH_RANK")
+    in_time = there.submit("gang", *INTERACTIVE, *limit, script="sleep 15; echo ended")
+    gang = there.submit("gang", *INTERACTIVE, "--ranks", "2", script="sleep 18; echo from $GLIDEPATH_RANK")
     for job in (overdue, in_time, gang):
         there.comes_to(job, "running")
     there.down()
@@ -169,7 +169,7 @@ def test_what_ends_while_glidepath_is_stopped_is_told_as_it_was(there: House) ->
     over = [there.comes_to(job, "done", "failed") for job in (overdue, in_time, gang)]
     assert [each["state"] for each in over] == ["failed", "done", "done"]
     assert [each["attempt"] for each in over] == [1, 1, 1]
-    assert re.search(REACHED.format(15), over[0]["why"])
+    assert re.search(REACHED.format(30), over[0]["why"])
     assert there.logged(overdue) == "begun\n"
     assert there.logged(in_time) == "ended\n"
     assert [there.logged(gang, "--rank", str(rank)) for rank in (0, 1)] == ["from 0\n", "from 1\n"]
