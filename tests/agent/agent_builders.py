@@ -30,7 +30,7 @@ from glidepath.store.site_tokens import AGENT, SiteTokens
 WEST = SiteName("west")
 NOW = Instant(100_000)
 TERMS = Terms(lapse_s=300, silent_s=900, call_again_s=30)
-WAIT_S_MAX = 30.0
+WAIT_S_MAX = 90.0
 
 
 def spec(name: str = "p1", *, asked_at: int = NOW, **more: Any) -> PilotSpec:

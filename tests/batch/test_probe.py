@@ -25,7 +25,7 @@ from glidepath.core.quantity import SiteName
 
 __all__ = ["nothing_is_left"]
 
-WAIT_S_MAX = 60
+WAIT_S_MAX = 120
 STARTD = "DAEMON_LIST = $(DAEMON_LIST) STARTD\nNUM_CPUS = 3\nMEMORY = 3000\nuse FEATURE : PartitionableSlot\n"
 
 POOL = '[pools.campus]\nkind = "condor"\ncollector = "pool.example"\n\n'

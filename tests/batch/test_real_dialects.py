@@ -29,7 +29,7 @@ from glidepath.remote.runner import Ran
 __all__ = ["nothing_is_left"]
 pytestmark = pytest.mark.real
 
-WAIT_S_MAX = 120
+WAIT_S_MAX = 240
 POLL_S = 0.25
 TOOL_S = 60
 OVER = (SiteState.ENDED, SiteState.FAILED)

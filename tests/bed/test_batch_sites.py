@@ -30,7 +30,7 @@ pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).parent.parent.parent
 ROUNDS = 10
-WAIT_S_MAX = 120
+WAIT_S_MAX = 240
 POLL_S = 0.25
 KINDS: list[type[Site]] = [Slurm, GridEngine, Login]
 

@@ -20,7 +20,7 @@ from bed.trouble import Trouble
 from bed import versions
 
 ROOT = Path(__file__).parent.parent.parent
-WAIT_S_MAX = 60
+WAIT_S_MAX = 120
 TABLE = {
     "suite": "old",
     "architecture": "amd64",

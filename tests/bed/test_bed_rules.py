@@ -26,7 +26,7 @@ from tests.bed_pool import needs
 from bed import leaks, versions
 
 ROOT = Path(__file__).parent.parent.parent
-WAIT_S_MAX = 60
+WAIT_S_MAX = 120
 GOOD = Machine(
     uid=0,
     system="debian",

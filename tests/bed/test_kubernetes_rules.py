@@ -21,7 +21,7 @@ from bed.trouble import Trouble
 
 from bed import golang, leaks
 
-WAIT_S_MAX = 60
+WAIT_S_MAX = 120
 HOST = Machine(
     uid=0,
     system="debian",

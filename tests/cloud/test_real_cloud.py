@@ -21,7 +21,7 @@ from whole.running import house, until
 
 pytestmark = pytest.mark.real
 
-WAIT_S = 180.0
+WAIT_S = 300.0
 HEAD = """
 [cycle]
 min = "1s"

@@ -28,7 +28,7 @@ from kube.real import Relay, until
 _numbers = count()
 NODE = "bed-node"
 KEY = SetKey("1.1")
-LONG_S = 180
+LONG_S = 300
 
 RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 

@@ -25,7 +25,7 @@ __all__ = ["nothing_is_left"]
 pytestmark = pytest.mark.real
 
 NOW = Instant(1_000_000)
-WAIT_S_MAX = 60
+WAIT_S_MAX = 120
 POLL_S = 0.2
 BIG = Offer(SiteName("a"), "big", Resources(16000, 65536, 102400))
 SMALL = Offer(SiteName("a"), "small", Resources(2000, 2048, 10240))

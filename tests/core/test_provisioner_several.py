@@ -16,7 +16,7 @@ from glidepath.core.provision.pilot import PilotSpec
 from glidepath.provisioner import REFUSALS_MAX
 
 AT_ONCE = 3
-WAIT_S_MAX = 20.0
+WAIT_S_MAX = 60.0
 
 
 @dataclass

@@ -9,7 +9,7 @@ from core.leaf_builders import POOL, FakePool
 from glidepath.core.quantity import PoolName
 from glidepath.watching import REST_FACTOR, Watch
 
-WAIT_S_MAX = 20.0
+WAIT_S_MAX = 60.0
 
 
 class Told(FakePool):

@@ -20,7 +20,7 @@ from glidepath.store.job import OVER, Job, JobSpec
 from glidepath.store.jobs import JobStore
 from glidepath.store.migrations import migrate
 
-WAIT_S_MAX = 30.0
+WAIT_S_MAX = 120.0
 ONE_CPU = Resources(1000, 512)
 TWO_CPUS = Resources(2000, 2048)
 

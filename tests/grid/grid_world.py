@@ -13,7 +13,7 @@ from bed.parts.condor import Pool
 
 from whole.running import Running, glidepath, until
 
-WAIT_S = 180.0
+WAIT_S = 300.0
 RIGHTS = ("ADVERTISE_STARTD", "ADVERTISE_MASTER")
 # Fast enough to see pilots come and go within a test. Pool and pilots listen on this machine only.
 CONFIG = """

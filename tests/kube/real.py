@@ -25,7 +25,7 @@ from glidepath.kube.checkup import NEEDED
 from glidepath.ports import Place
 
 IMAGE = "bed.invalid/stand-in:1"
-WAIT_S_MAX = 120
+WAIT_S_MAX = 240
 POLL_S = 0.2
 PILOT = """\
 #!/bin/sh

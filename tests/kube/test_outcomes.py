@@ -27,7 +27,7 @@ from kube.stand_in import Answer, Asked, StandIn, plain_access, serving
 PODS = "/api/v1/namespaces/here/pods"
 LISTED = Answer(body=b'{"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": []}')
 NOW = Instant(2_000)
-WAIT_S = 20.0
+WAIT_S = 60.0
 HTML = Answer(body=b"<html>Sign in</html>", kind="text/html")
 
 

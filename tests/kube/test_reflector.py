@@ -18,7 +18,7 @@ from glidepath.kube.reflector import GOOD_S, REST_S_MIN, Heard, Reflector
 from glidepath.kube.shapes import Decoder, Pod
 from kube.cluster import FakeCluster, pod
 
-WAIT_S_MAX = 20.0
+WAIT_S_MAX = 60.0
 
 
 class Following:

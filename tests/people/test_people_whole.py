@@ -17,7 +17,7 @@ import pytest
 
 from people.oidc_provider import Provider, provider
 
-WAIT_S = 120.0
+WAIT_S = 240.0
 CONFIG = """
 [pools.local]
 kind = "embedded"

@@ -17,7 +17,7 @@ from tests.embedded.world import until
 
 from glidepath.pilot import pilot_file
 
-WAIT_S = 120.0
+WAIT_S = 240.0
 RIGHTS = ("ADVERTISE_STARTD", "ADVERTISE_MASTER")
 IDENTITY = "glidepath-here@bed.example"
 # The pool listens on this machine only; so does the pilot, or a machine without network could not be tested.

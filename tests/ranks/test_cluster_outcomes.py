@@ -25,7 +25,7 @@ from ranks.rank_builders import ranks, settings
 
 BELOW = "/api/v1/namespaces/here/"
 NOW = Instant(2_000)
-WAIT_S = 20.0
+WAIT_S = 60.0
 MADE_AT = 1893492000.0  # When the server says that everything was made.
 STATED = [{"name": "cap", "count": 3, "cpus": 8, "memory": "16GiB"}]
 GANG = ("cap-0", "cap-1", "cap-2")

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.real, pytest.mark.usefixtures("nothing_is_left")]
 __all__ = ["nothing_is_left"]
 
 LONG_S = 120.0
-WAIT_S_MAX = 60.0
+WAIT_S_MAX = 120.0
 # The usual of a server.
 MAX_SESSIONS = 10
 

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.real
 
 IMAGE = "bed.invalid/glidepath"
 NAMESPACE = "charted"
-WAIT_S = 180.0
+WAIT_S = 300.0
 UNINSTALL_S = 120
 # In place of what routes the address of a Service, which the bed has not; and the probe is in a hurry.
 ROUTED = """

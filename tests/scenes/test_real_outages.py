@@ -23,7 +23,7 @@ from whole.running import until
 
 pytestmark = pytest.mark.real
 
-WAIT_S = 180
+WAIT_S = 300
 OUTAGE_S = 60
 CYCLES = 2  # after which what the sources say is what is told; the one that was under way is the first
 ETCD_S_MAX = 20

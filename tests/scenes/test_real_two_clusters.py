@@ -18,7 +18,7 @@ from scenes.several import Several, by_pool, head, pool_table, seldom, site_tabl
 pytestmark = pytest.mark.real
 
 NAMESPACE = "shared"
-WAIT_S = 180
+WAIT_S = 300
 # So many more cycles must pass before it is said that nothing more comes.
 CYCLES = 3
 

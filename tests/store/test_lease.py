@@ -22,7 +22,7 @@ HOLDS = (
     "print(type(take(store, 'glidepath 4711 on west', ttl_s=600)).__name__)\n"
     "sys.stdout.flush(); sys.stdin.read()\n"
 )
-WAIT_S_MAX = 20
+WAIT_S_MAX = 60
 
 
 @dataclass

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Table, inspect, select, text
+from sqlalchemy import Connection, Table, inspect, select, text
 
 from glidepath.core.provision.sight import Pause
 from glidepath.journal.journal import Journal
@@ -14,6 +15,7 @@ from glidepath.store.engine import Store, StoreUnwritable, insert, open_store
 from glidepath.store.migrations import KNOWN, MIGRATIONS, StoreWrongVersion, migrate, tables_since, version
 from glidepath.store.placed_rows import schedule_state
 from glidepath.store.schema import metadata, notes, schema_version
+from glidepath.store.usage_rows import usage_days, usage_hours
 
 
 def tables(store: Store) -> set[str]:
@@ -82,8 +84,16 @@ EARLIER = {
     9: ("ALTER TABLE schedule_state DROP COLUMN event",),
     10: (),
     11: ("DROP INDEX jobs_owner", "DROP INDEX placed_project"),
+    12: (),
 }
-OF_TABLE = {3: "pauses", 8: "projects", 9: "schedule_state", 10: "usage_hours", 11: "placed"}
+OF_TABLE = {
+    3: "pauses",
+    8: "projects",
+    9: "schedule_state",
+    10: "usage_hours",
+    11: "placed",
+    12: "usage_hours",
+}
 
 
 def one_of(table: Table) -> dict[str, Any]:
@@ -128,6 +138,29 @@ def test_a_store_of_each_older_version_comes_up_with_all_that_is_in_it(store_url
                 assert {each["name"] for each in look.get_columns(table.name)} == set(table.columns.keys())
                 indexes = {str(each["name"]) for each in look.get_indexes(table.name)}
                 assert {str(index.name) for index in table.indexes} <= indexes
+
+
+def test_sums_of_an_older_store_come_to_lie_in_the_order_of_their_keys(tmp_path: Path) -> None:
+    def made(connection: Connection, name: str) -> str:
+        words = "SELECT sql FROM sqlite_master WHERE name = ?"
+        return str(connection.exec_driver_sql(words, (name,)).scalar())
+
+    with open_store(f"sqlite:///{tmp_path}/glidepath.db") as store:
+        migrate(store, upto=11)
+        with store.write() as connection:
+            for table in (usage_hours, usage_days):
+                text = made(connection, table.name).replace("WITHOUT ROWID", "")
+                connection.exec_driver_sql(f"DROP TABLE {table.name}")
+                connection.exec_driver_sql(text)
+                connection.execute(insert(connection, table).values(one_of(table)))
+        before = rows_of(store)
+        assert migrate(store) == KNOWN
+        assert rows_of(store) == before
+        with store.read() as connection:
+            assert {made(connection, table.name).rstrip()[-13:] for table in (usage_hours, usage_days)} == {
+                "WITHOUT ROWID"
+            }
+        assert not {name for name in tables(store) if name.endswith("_before")}
 
 
 def test_a_newer_store_is_refused_and_not_changed(store: Store) -> None:

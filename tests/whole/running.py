@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-WAIT_S = 120.0
+WAIT_S = 300.0
 POLL_S = 0.05
 # Fast enough to see pilots come and go within a test.
 CONFIG = """

@@ -18,7 +18,11 @@ from sqlalchemy import Connection, Table, func, inspect, select
 from glidepath.store.engine import Store, StoreError, insert
 from glidepath.store.placed_rows import schedule_state
 from glidepath.store.schema import metadata, pauses, schema_version
-from glidepath.store.usage_rows import days_of_hours, projects_in_a_tree
+from glidepath.store.usage_rows import (
+    days_of_hours,
+    projects_in_a_tree,
+    sums_in_the_order_of_their_keys,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ MIGRATIONS = (
     Migration(9, "plans of placed jobs say up to which event they saw", _plans_that_say_what_they_saw),
     Migration(10, "usage by the day", days_of_hours),
     Migration(11, "jobs are found by owner and by project", _jobs_by_owner_and_project),
+    Migration(12, "sums of usage lie in the order of their keys", sums_in_the_order_of_their_keys),
 )
 KNOWN = MIGRATIONS[-1].number
 
