@@ -11,7 +11,8 @@ from typing import Any, NewType, Union, get_args, get_origin
 from hypothesis import strategies as st
 
 from glidepath.clock import Moment
-from glidepath.core.cycle import Decision, Plan, Seen, Unseen
+from glidepath.core.because import Because
+from glidepath.core.cycle import Decision, Plan, Reason, Seen, Unseen
 from glidepath.core.provision.demand import Demand, DemandSight, SetAside
 from glidepath.core.provision.memory import Health, Held, Memory
 from glidepath.core.provision.offer import Offer, PoolRules, Rules, SiteRules
@@ -24,10 +25,13 @@ from glidepath.core.provision.pilot import (
     SiteState,
     Slot,
     Track,
+    WriteOff,
 )
 from glidepath.core.provision.sight import Pause, PoolSlots, SiteListing, Snapshot
 from glidepath.core.quantity import Instant, Resources, Shape
 from glidepath.journal.codec import field_hints
+from glidepath.journal.words import record_ended
+from glidepath.store.engine import Store
 
 # Any character at all: half ones, zero bytes, line breaks and those that turn the writing direction.
 HOSTILE = st.text(st.characters(exclude_categories=()), max_size=8) | st.sampled_from(
@@ -175,3 +179,11 @@ def an_end(name: str, site: str = "west", **changes: Any) -> Ended:
     spans = {"pending_s": 1, "starting_s": 2, "busy_s": 3, "idle_s": 4, "failed_s": 0, "jobs_run": 5}
     fields = {"asked_at": Instant(0), "ended_at": Instant(15), "why": "left by itself", **spans, **changes}
     return Ended(name, site, f"{site}/big", "main", "alice", PilotPhase.DONE, **fields)
+
+
+def written_off(store: Store, *ends: Ended) -> None:
+    """Pilots that are over, as a cycle writes them down."""
+    reason = Reason(Because.ENDED)
+    decisions = tuple(Decision(f"site:{end.site}", reason, WriteOff(end.site, (end,))) for end in ends)
+    with store.write() as connection:
+        record_ended(connection, a_moment(1), Plan(1, Instant(0), decisions, 1), ())

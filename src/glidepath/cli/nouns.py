@@ -37,7 +37,11 @@ NOUNS: dict[str, Entry] = {
         "places that can start pilots: what they offer, what was decided there and why",
         ("list", "status", "pause", "drain", "resume", "probe", "render", "login", "logout"),
     ),
-    "pilot": Entry("pilot", "pilots: where they stand, their story, their output", ("list", "show", "logs")),
+    "pilot": Entry(
+        "pilot",
+        "pilots: where they stand, their story, their output, where their hours went",
+        ("list", "show", "logs", "usage"),
+    ),
     "plan": Entry("plan", "observe and decide now, do nothing, and show the plan"),
     "explain": Entry("explain", "why a job waits, why a site got what it got, why a pilot came and left"),
     "journal": Entry("journal", "the cycles that are kept and what happened beside them", ("list", "events")),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from glidepath.cli import argument
 from glidepath.cli.output import Reader, card, span
+from glidepath.cli.pilotusage import Usage
 from glidepath.cli.session import iso, located, opened
 from glidepath.cli.verb import Answer, Column, Exit, Noun, Options, Stop, Verb, not_found
 from glidepath.core.text import one_line
@@ -258,4 +259,4 @@ def backend_of(place: Located, site: str) -> Backend:
     return kind(SiteName(site), kind_settings(table), Place(place.where.home, place.store_url))
 
 
-NOUN = Noun("pilot", {"list": List, "show": Show, "logs": Logs})
+NOUN = Noun("pilot", {"list": List, "show": Show, "logs": Logs, "usage": Usage})

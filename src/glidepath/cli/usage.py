@@ -24,19 +24,19 @@ def _shown(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def _number(name: str, title: str, *, wide: bool = False) -> Column:
+def amount(name: str, title: str, *, wide: bool = False) -> Column:
     return Column(title, lambda item: _shown(item[name]), wide=wide, right=True)
 
 
 AMOUNTS = (
-    _number("runs", "RUNS"),
-    _number("cpu_hours", "CPU-H"),
-    _number("gpu_hours", "GPU-H"),
-    _number("memory_gib_hours", "GIB-H", wide=True),
-    _number("disk_gib_hours", "DISK-GIB-H", wide=True),
-    _number("charged", "CHARGED", wide=True),
-    _number("refunded", "REFUNDED"),
-    _number("credits", "CREDITS"),
+    amount("runs", "RUNS"),
+    amount("cpu_hours", "CPU-H"),
+    amount("gpu_hours", "GPU-H"),
+    amount("memory_gib_hours", "GIB-H", wide=True),
+    amount("disk_gib_hours", "DISK-GIB-H", wide=True),
+    amount("charged", "CHARGED", wide=True),
+    amount("refunded", "REFUNDED"),
+    amount("credits", "CREDITS"),
 )
 
 
@@ -141,9 +141,13 @@ def _keys(by: Iterable[str], step: str) -> tuple[Column, ...]:
 
 def csv_text(items: Iterable[Item]) -> str:
     """Every column, those that were not asked for empty, so that scripts find them in one place."""
-    out = io.StringIO()
     names = ("start", *KEYS, "runs", "seconds", "cpu_hours", "memory_gib_hours", "disk_gib_hours")
-    rows = csv.DictWriter(out, (*names, "gpu_hours", "charged", "refunded", "credits"), lineterminator="\n")
+    return csv_of((*names, "gpu_hours", "charged", "refunded", "credits"), items)
+
+
+def csv_of(names: tuple[str, ...], items: Iterable[Item]) -> str:
+    out = io.StringIO()
+    rows = csv.DictWriter(out, names, lineterminator="\n")
     rows.writeheader()
     rows.writerows({name: _cell(value) for name, value in item.items()} for item in items)
     return out.getvalue()

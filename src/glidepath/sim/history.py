@@ -217,7 +217,7 @@ def _arrivals(found: Recorded) -> tuple[Arrival, ...]:
 
 
 def _behaviour(found: Recorded, site: SiteName) -> Behaviour:
-    failed = sum(ended.site == site and _failed(ended) for ended in found.closed.values())
+    failed = sum(ended.site == site and ended.in_vain for ended in found.closed.values())
     over = sum(ended.site == site for ended in found.closed.values())
     default = Behaviour(site)
     lag_s = next((rules.listing_lag_s for rules in found.rules.sites if rules.name == site), 0)
@@ -229,10 +229,6 @@ def _behaviour(found: Recorded, site: SiteName) -> Behaviour:
         nodes=0,
         lag_s=lag_s,
     )
-
-
-def _failed(ended: Ended) -> bool:
-    return ended.phase is not PilotPhase.DONE and not ended.busy_s and not ended.idle_s
 
 
 def _range(seconds: list[int]) -> tuple[int, int] | None:
@@ -255,14 +251,11 @@ def _recorded(found: Recorded, jobs: int) -> Result:
     busy_s = unused = cost_micro = 0
     offers = found.rules.offers()
     for ended in found.closed.values():
-        waste["failed" if _failed(ended) else "starting"] += ended.pending_s + ended.starting_s
-        waste["failed"] += ended.failed_s
-        waste["unclaimed"] += ended.idle_s
+        waste.update(dict(ended.waste_s))
         busy_s += ended.busy_s
         unused += not ended.jobs_run
         if ended.offer in offers:
-            price_milli = offers[ended.offer].price_milli
-            cost_micro += price_milli * 1000 * (ended.busy_s + ended.idle_s) // 3600
+            cost_micro += ended.cost_micro(offers[ended.offer].price_milli)
     free = [
         coming + unclaimed - waiting
         for coming, unclaimed, waiting in zip(

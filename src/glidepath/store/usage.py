@@ -103,7 +103,7 @@ class UsageStore:
                     found[at, whose] = sums if had is None else together((had, sums))
                     if len(found) > ROWS_MAX:
                         raise TooMany(f"there would be more than {ROWS_MAX} lines")
-        return [Line(_start(wanted.step, at), whose, sums) for (at, whose), sums in sorted(found.items())]
+        return [Line(start_of(wanted.step, at), whose, sums) for (at, whose), sums in sorted(found.items())]
 
     def metered_at(self) -> tuple[Instant, float] | None:
         """How far it is counted, and when that was on the clock of people."""
@@ -155,7 +155,7 @@ def _parts(wanted: Wanted) -> Iterator[_Part]:
     if step is Step.HOUR or first >= last:
         yield _hours(wanted, since, until)
         return
-    yield _Part(usage_days, first, last, _step_of(step, usage_days.c.day, wanted.span))
+    yield _Part(usage_days, first, last, step_of(step, usage_days.c.day, wanted.span))
     yield _hours(wanted, since, first * DAY_HOURS)
     yield _hours(wanted, last * DAY_HOURS, until)
 
@@ -163,11 +163,11 @@ def _parts(wanted: Wanted) -> Iterator[_Part]:
 def _hours(wanted: Wanted, first: int, last: int) -> _Part:
     hour = usage_hours.c.hour
     day = hour // DAY_HOURS
-    step = hour if wanted.step is Step.HOUR else _step_of(wanted.step, day, wanted.span)
+    step = hour if wanted.step is Step.HOUR else step_of(wanted.step, day, wanted.span)
     return _Part(usage_hours, first, last, step)
 
 
-def _step_of(step: Step, day: Any, span: Span) -> Any:
+def step_of(step: Step, day: Any, span: Span) -> Any:
     """A number for each step: hours, days, or the day on which a month begins."""
     if step is Step.DAY:
         return day
@@ -210,7 +210,8 @@ def _read(conn: Connection, part: _Part, terms: _Terms) -> Iterable[tuple[int, t
         yield int(at), tuple(rest[: len(by)]), Sums(*map(int, rest[len(by) :]))
 
 
-def _start(step: Step, at: int) -> Instant | None:
+def start_of(step: Step, at: int) -> Instant | None:
+    """When a step begins that has this number."""
     if step is Step.ALL:
         return None
     return Instant(at * (HOUR_S if step is Step.HOUR else DAY_S))

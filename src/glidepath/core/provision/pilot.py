@@ -179,6 +179,23 @@ class Ended:
     cpu_milli: int = 0
     node: NodeName = NodeName("")
 
+    @property
+    def in_vain(self) -> bool:
+        """It never came to be of use: all that it waited for was for nothing."""
+        return self.phase is not PilotPhase.DONE and not self.busy_s and not self.idle_s
+
+    @property
+    def waste_s(self) -> tuple[tuple[str, int], ...]:
+        """What was not used by jobs, by cause."""
+        coming_s = self.pending_s + self.starting_s
+        if self.in_vain:
+            return ("failed", coming_s + self.failed_s), ("starting", 0), ("unclaimed", 0)
+        return ("failed", self.failed_s), ("starting", coming_s), ("unclaimed", self.idle_s)
+
+    def cost_micro(self, price_milli: int) -> int:
+        """Millionths, at a price by the hour that it was there for jobs."""
+        return price_milli * 1000 * (self.busy_s + self.idle_s) // 3600
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
