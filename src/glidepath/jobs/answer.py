@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from glidepath.core.place.record import Phase
 from glidepath.core.schedule.cluster import Queue
+from glidepath.core.schedule.job import last_start, too_late
 from glidepath.core.units import shown_duration
 from glidepath.jobs.doors import Doors
-from glidepath.jobs.items import last_start, too_late
 from glidepath.store.placed import Event, PlacedJob
 
 # Most answers come soon and are looked for often; later ones cost the store more than they are worth.

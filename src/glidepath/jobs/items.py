@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from glidepath.clock import iso
 from glidepath.core.place.rank import RankSeen
 from glidepath.core.quantity import Instant
-from glidepath.core.schedule.job import Job as Asked
+from glidepath.core.schedule.job import too_late
 from glidepath.jobs.desk import Item
 from glidepath.jobs.doors import Now
 from glidepath.store.job import Attempt, Job
@@ -101,20 +101,6 @@ def start_of(found: PlacedJob, now: Now) -> str | None:
     promise = found.promise
     late = promise is not None and too_late(found.record.job, promise.at)
     return None if promise is None or late else now.text(promise.at)
-
-
-def last_start(job: Asked) -> Instant | None:
-    """By its latest start and its deadline; none where it has neither."""
-    ends = [] if job.latest_at is None else [job.latest_at]
-    if job.deadline_at is not None:
-        ends.append(Instant(job.deadline_at - (job.limit_s or 0)))
-    return min(ends, default=None)
-
-
-def too_late(job: Asked, at: Instant) -> bool:
-    """Whether a plan has room for it only when it must not start any more: no start is told then."""
-    last = last_start(job)
-    return last is not None and at > last
 
 
 def likely_item(one: Range, now: Now) -> Item:

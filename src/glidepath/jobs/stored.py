@@ -14,7 +14,7 @@ from pathlib import Path
 
 from glidepath.config import Settings
 from glidepath.core.place.record import Phase
-from glidepath.core.schedule.job import JobName
+from glidepath.core.schedule.job import JobName, last_start, too_late
 from glidepath.core.text import known_word
 from glidepath.core.units import shown_duration
 from glidepath.jobs.answer import answer_to, told_start, wish_answer
@@ -39,10 +39,8 @@ from glidepath.jobs.items import (
     event_item,
     found_item,
     item_of,
-    last_start,
     placed_item,
     rank_item,
-    too_late,
 )
 from glidepath.jobs.kept import no_such_job
 from glidepath.jobs.logs import log_piece

@@ -36,7 +36,7 @@ from glidepath.core.place.record import NEVER, Phase, Then
 from glidepath.core.place.roll import Roll
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.cluster import Cluster
-from glidepath.core.schedule.job import JobName, Lesson, Memory, Promise, Tally
+from glidepath.core.schedule.job import JobName, Lesson, Memory, Promise, Tally, last_start
 from glidepath.core.units import shown_duration
 from glidepath.journal import wire
 from glidepath.journal.books import Books, by_name
@@ -108,7 +108,7 @@ class PlacingJournal:
         """What the last turn left, and when that was."""
         promises = self._live.promises()
         self._told = {promise.job: promise for promise in promises}
-        self._first = {promise.job: promise.at for promise in promises}
+        self._first = {promise.job: self._told_at(promise) for promise in promises}
         row = self._state()
         if row is None:
             return Memory(promises=promises), None
@@ -200,11 +200,16 @@ class PlacingJournal:
         told = {one.job: self._first.get(one.job, one.at) for one in promises}
         said = []
         for one in changed:
-            had = self._first.get(one.job)
-            if had is not None and abs(one.at - had) < MOVE_TOLD_S:
+            had, at, last = self._first.get(one.job), self._told_at(one), None
+            if had is not None and abs(at - had) < MOVE_TOLD_S:
                 continue
-            told[one.job] = one.at
-            said.append(event_row(int(one.job), 0, wall, _promise_words(one, had)))
+            told[one.job] = at
+            if at != one.at:
+                # Room that is free too late is no start: nobody hears of it who was not told one before.
+                if had is None:
+                    continue
+                last = self._last_start(one)
+            said.append(event_row(int(one.job), 0, wall, _promise_words(one, had, last)))
         if changed:
             rows = [
                 {
@@ -221,6 +226,15 @@ class PlacingJournal:
         if said:
             conn.execute(events.insert(), said)
         return told
+
+    def _last_start(self, one: Promise) -> Instant | None:
+        record = self._live.roll.records.get(int(one.job))
+        return None if record is None else last_start(record.job)
+
+    def _told_at(self, one: Promise) -> Instant:
+        """The start that its owner is told of."""
+        last = self._last_start(one)
+        return one.at if last is None or one.at <= last else Instant(NEVER)
 
     def acted(self, moment: Moment, outcomes: tuple[Did, ...], failed: Mapping[Launch, Outcome]) -> None:
         """Keep what came of it; starts that the cluster did not take go back, or are over for good."""
@@ -239,12 +253,13 @@ def _differs(cluster: Cluster, kept: Cluster | None) -> bool:
     return kept is None or cluster.notes != kept.notes or cluster != kept
 
 
-def _promise_words(one: Promise, had: Instant | None) -> tuple[str, str]:
+def _promise_words(one: Promise, had: Instant | None, last: Instant | None) -> tuple[str, str]:
+    """With a last start, where that is before the room for it is free."""
     if one.at >= NEVER:
-        return (
-            "promise",
-            f"no start can be told {NO_START}",
-        )
+        return "promise", f"no start can be told {NO_START}"
+    if last is not None:
+        room = f"room for it is free at {_clock(one.at)}, and it must start by {_clock(last)}"
+        return "promise", f"no start can be told: {room}, or it is over then"
     nodes = ", ".join(place.node for place in one.places[:NODES_SHOWN])
     more = ", ..." if len(one.places) > NODES_SHOWN else ""
     when = f"start at {_clock(one.at)} on {nodes}{more}"

@@ -56,6 +56,20 @@ class Job:
     stoppable: bool = False  # may be ended for others and waits again
 
 
+def last_start(job: Job) -> Instant | None:
+    """By its latest start and its deadline; none where it has neither."""
+    ends = [] if job.latest_at is None else [job.latest_at]
+    if job.deadline_at is not None:
+        ends.append(Instant(job.deadline_at - (job.limit_s or 0)))
+    return min(ends, default=None)
+
+
+def too_late(job: Job, at: Instant) -> bool:
+    """Whether a plan has room for it only when it must not start any more: no start is told then."""
+    last = last_start(job)
+    return last is not None and at > last
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """One node of a job, and which of its GPUs."""
