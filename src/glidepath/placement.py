@@ -194,6 +194,7 @@ class Placement:
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"cluster {self.name}", daemon=True)
         self._newest = 0  # of what people asked for
+        self._heard: tuple[Word, ...] = ()  # of operators, before the last turn
         self._pace, self._took_s = Pace(), 0.0
 
     @property
@@ -232,7 +233,7 @@ class Placement:
             self._wait(max(began + wait_s, ended + min(self._took_s, self.scheduler.rules.cycle_s_min)))
 
     def _once(self) -> float:
-        self._newest = self.jobs.newest_event()
+        self._newest, self._heard = self.jobs.newest_event(), self.scheduler.doors.words()
         cycle = self.cycle()
         self.trouble = f"the cluster `{self.name}`: {cycle.unrecorded}" if cycle.unrecorded else ""
         roll = cycle.snapshot.roll
@@ -273,6 +274,8 @@ class Placement:
 
     def _asked(self) -> bool:
         try:
+            if self.scheduler.doors.words() != self._heard:
+                return True
             asked, newest = self.jobs.asked_since(self._newest)
         except OSError:
             return False  # Whatever it is, the next turn says so.

@@ -16,11 +16,15 @@ import pytest
 from placing_world import PlacingWorld, a_spec
 
 from glidepath.clock import SteadyClock
+from glidepath.config import Settings
 from glidepath.core.place.rank import ClusterName
-from glidepath.core.place.turn import Rules
+from glidepath.core.place.turn import Rules, Word
 from glidepath.core.schedule.cluster import Partition, PartitionName
+from glidepath.jobs.doors import Doors
+from glidepath.jobs.places import Places
+from glidepath.journal.journal import Journal
 from glidepath.nudge import Nudges, nudge, nudge_path
-from glidepath.placement import Pace, Placement
+from glidepath.placement import Pace, Placement, words_of
 from glidepath.store.placed import PlacedStore
 
 # Far beyond what a test waits: whatever happens was called for.
@@ -80,6 +84,31 @@ def test_a_submission_is_answered_though_no_turn_is_due(world: PlacingWorld, hom
         number = jobs.submit(a_spec()).job
         until(lambda: jobs.get(number).promise is not None)
         assert jobs.get(number).stands in ("starting", "running")
+
+
+def test_an_operators_word_is_heard_though_no_turn_is_due(world: PlacingWorld, home: Path) -> None:
+    settings = Settings.model_validate(
+        {"clusters": {"lab": {"kind": "local"}}, "partitions": {"here": {"cluster": "lab"}}}
+    )
+    places = Places(Doors(settings, world.store, home))
+    with placing(world, home) as placement:
+        placement.scheduler.doors.words = lambda: words_of(Journal(world.store))
+
+        def heard() -> tuple[Word, ...]:
+            assert placement.last is not None
+            return placement.last.snapshot.words
+
+        places.word("queue", "interactive", "pause", by="oz", why="", dry=False)
+        until(lambda: heard() == (Word("queue:interactive"),))
+        places.word("queue", "interactive", "resume", by="oz", why="", dry=False)
+        until(lambda: heard() == ())
+
+
+def test_a_word_that_nobody_nudges_for_is_found_once(world: PlacingWorld, home: Path) -> None:
+    with placing(world, home, look_s=0.05) as placement:
+        world.words = (Word("node:n1", drain=True),)
+        until(lambda: placement.last is not None and placement.last.snapshot.words == world.words)
+        assert not placement._asked(), "what was heard calls for nothing more"
 
 
 def test_what_nobody_nudges_for_is_found_in_the_store(world: PlacingWorld, home: Path) -> None:

@@ -1,7 +1,7 @@
 """Words of operators about queues, partitions and nodes of clusters, which the desk keeps.
 
-Safe to repeat. The scheduler reads them in its next turn; promises that move by them are told to whom they
-were made.
+Safe to repeat. They call for a turn of the scheduler; promises that move by them are told to whom they were
+made.
 """
 
 from __future__ import annotations

@@ -25,21 +25,27 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from glidepath.cluster.cgroup import Group
+from glidepath.cluster.inplace import SettingUp
+from glidepath.cluster.processes import (
+    KILL_PAUSE_S,
+    kill_below,
+    kill_session,
+    resident_by_session,
+    signal_session,
+)
 from glidepath.keptlog import KeptLog
 
 POLL_S = 0.1
 MEMORY_LOOK_S = 0.5
+SETUP_S_MAX = 120.0  # where nobody says it, as of a set from before
 PIECE_BYTES = 64 * 1024
 BYTES_MAX = 1 << 60  # of an output, where nobody says less
 PIECES_MAX = 16  # of one output in one turn, so that a chatterbox holds up nobody
 # After a command has ended, what it left in its pipes comes within this.
 DRAIN_S_MAX = 2.0
-KILL_ROUNDS_MAX = 100
-KILL_PAUSE_S = 0.02
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "USER", "LOGNAME", "TZ", "TMPDIR")
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_PDEATHSIG = 1
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -245,6 +251,7 @@ class Keeper:
         told = json.loads((folder / "set.json").read_text(encoding="utf-8"))
         self.spec = told["set"]
         self.variables, self.hosts = told["variables"], told["hosts"]
+        self.setup_s_max = float(told.get("setup_s_max", SETUP_S_MAX))
         self.ranks = [Rank(at, told, folder) for at in range(len(self.spec["seats"]))]
         self.began_s: float | None = None
         self.noticed_for: float | None = None  # the end that notice was given of
@@ -257,33 +264,54 @@ class Keeper:
         write_whole(self.folder / "state.json", {"began_s": self.began_s, "boot": boot_id(), "ranks": facts})
 
     def run(self) -> None:
+        setting_up = SettingUp(self.folder / "stop", self.setup_s_max, self._hung)
+        setting_up.watch()
         try:
             for rank in self.ranks:
+                setting_up.at = rank.number
                 rank.set_up(str(self.folder), self.variables[rank.number], self.hosts)
                 rank.limit()
         except (SetupError, OSError, ValueError) as error:
+            setting_up.is_over()
             self._none_began(rank, f"{error}")
             return
+        setting_up.commands_begin()
         if (self.folder / "stop").exists():
+            setting_up.is_over()
             self._all_over("stopped", "it was stopped before it began")
             return
         write_whole(self.folder / "begun", {"boot": boot_id(), "s": boottime()})
         try:
             for rank in self.ranks:
+                setting_up.at = rank.number
                 rank.begin()
         except (SetupError, OSError) as error:
+            setting_up.is_over()
             self._end_all("setup")
             self.kill_s = 0.0
             rank.cause, rank.why = "setup", f"{error}"
             self._until_over()
             return
+        setting_up.is_over()
         self.began_s = boottime()
         self.state()
         self._until_over()
 
+    def _hung(self, at: int, why: str) -> None:
+        """By the thread that watches. Groups are left to whoever clears the set: they may be what hangs."""
+        kill_below(os.getpid())
+        if why:
+            self._over_without(self.ranks[at], why)
+        else:
+            self._over_as("stopped", "it was stopped before it began")
+
     def _none_began(self, bad: Rank, why: str) -> None:
         for rank in self.ranks:
             rank.group.end()
+        self._over_without(bad, why)
+
+    def _over_without(self, bad: Rank, why: str) -> None:
+        for rank in self.ranks:
             rank.over, rank.ended_s = True, boottime()
             rank.cause = "setup" if rank is bad else "not gathered"
             rank.why = why if rank is bad else f"rank {bad.number} could not begin"
@@ -292,6 +320,10 @@ class Keeper:
     def _all_over(self, cause: str, why: str) -> None:
         for rank in self.ranks:
             rank.group.end()
+        self._over_as(cause, why)
+
+    def _over_as(self, cause: str, why: str) -> None:
+        for rank in self.ranks:
             rank.over, rank.ended_s, rank.cause, rank.why = True, boottime(), cause, why
         self.state()
 
@@ -402,72 +434,6 @@ class Keeper:
 
 def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-
-
-def stats() -> list[tuple[int, int, int]]:
-    """Number, parent and session of every process that is not only a body."""
-    found = []
-    for name in os.listdir("/proc"):  # noqa: PTH208 (the names are all that is wanted, many times a minute)
-        if not name.isdigit():
-            continue
-        try:
-            fields = Path(f"/proc/{name}/stat").read_bytes().rsplit(b")", 1)[1].split()
-        except (OSError, IndexError):
-            continue
-        if fields[0] not in (b"Z", b"X"):
-            found.append((int(name), int(fields[1]), int(fields[3])))
-    return found
-
-
-def resident_by_session() -> dict[int, int]:
-    found: dict[int, int] = {}
-    for pid, _, session in stats():
-        try:
-            pages = Path(f"/proc/{pid}/statm").read_bytes().split()
-        except OSError:
-            continue
-        if len(pages) > 2:
-            # Pages that are shared are counted for nobody: a library belongs to no job.
-            found[session] = found.get(session, 0) + (int(pages[1]) - int(pages[2])) * PAGE
-    return found
-
-
-def signal_session(session: int, number: int) -> int:
-    pids = [pid for pid, _, other in stats() if other == session]
-    for pid in pids:
-        try:
-            os.kill(pid, number)
-        except OSError:
-            pass  # It is gone.
-    return len(pids)
-
-
-def kill_session(session: int) -> None:
-    for _ in range(KILL_ROUNDS_MAX):
-        if not signal_session(session, signal.SIGKILL):
-            return
-        time.sleep(KILL_PAUSE_S)
-
-
-def kill_below(top: int) -> None:
-    """Everything that descends from us; whatever lost its parent came to us."""
-    for _ in range(KILL_ROUNDS_MAX):
-        rows = stats()
-        found = {top}
-        for _ in range(len(rows)):
-            more = {pid for pid, parent, _ in rows if parent in found} - found
-            if not more:
-                break
-            found |= more
-        found.discard(top)
-        if not found:
-            return
-        for pid in found:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass  # It is gone.
-        time.sleep(KILL_PAUSE_S)
 
 
 def main(folder: Path) -> int:

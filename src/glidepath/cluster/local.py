@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ KEEPER = Path(__file__).with_name("keeper.py")
 LIMIT_S = 30.0
 # The keeper's interpreter starts and says so within this, even on a loaded machine.
 START_S_MAX = 20.0
+# Files are small and local, folders may be of a server that takes its time; whatever hangs is ended then.
+SETUP_S_MAX = 120.0
 # So long after its last word a keeper is gone.
 EXIT_S_MAX = 5.0
 # A folder without a keeper that is older than this was left by a crash.
@@ -73,6 +76,7 @@ class LocalCluster:
         *,
         cgroup: str = "",
         processes_max: int = PROCESSES_MAX,
+        setup_s_max: float = SETUP_S_MAX,
         limits: Callable[[str], Tree] = tree_of,
     ) -> None:
         self.name = name
@@ -83,10 +87,13 @@ class LocalCluster:
         self._log_bytes_max = place.log_bytes_max
         self._folder = place.home / "ranks"
         self._cgroup, self._processes_max, self._limits = cgroup, processes_max, limits
+        self._setup_s_max = setup_s_max
         # Several homes may make groups in one tree; each knows its own again.
         self._mark_of_groups = f"gp-{hashlib.sha256(str(place.home).encode()).hexdigest()[:HOME_LETTERS]}-"
         self._tree_found: Tree | None = None
+        # As they were told, of the sets in the listing before and since then.
         self._times: dict[tuple[str, float], Instant] = {}
+        self._times_before: dict[tuple[str, float], Instant] = {}
         self._mark: tuple[tuple[str, int], ...] = ()
 
     def nodes(self, *, now: Instant) -> NodeListing:
@@ -103,6 +110,8 @@ class LocalCluster:
 
     def list(self, *, now: Instant) -> SetListing:
         found = [seen for key in self._keys() if (seen := self._seen(SetKey(key), now)) is not None]
+        # What was not asked for any more is of sets that are cleared.
+        self._times_before, self._times = self._times, {}
         return SetListing(tuple(found))
 
     def changed(self) -> bool:
@@ -202,9 +211,11 @@ class LocalCluster:
         if boot_s is None:
             return None
         key = (_boot_id(), boot_s)
-        if key not in self._times:
-            self._times[key] = Instant(now - max(int(time.clock_gettime(time.CLOCK_BOOTTIME) - boot_s), 0))
-        return self._times[key]
+        at = self._times.get(key, self._times_before.get(key))
+        if at is None:
+            at = Instant(now - max(int(time.clock_gettime(time.CLOCK_BOOTTIME) - boot_s), 0))
+        self._times[key] = at
+        return at
 
     def start(self, ranks: RankSet) -> Outcome:
         why = self._refusal(ranks)
@@ -220,6 +231,7 @@ class LocalCluster:
             "groups": tree.folders,
             "group": f"{self._mark_of_groups}{ranks.key}-",
             "processes_max": self._processes_max,
+            "setup_s_max": self._setup_s_max,
         }
         if not folder.exists() and (self._home / "jobs" / ranks.key.replace(".", "/")).exists():
             return Refused(f"{ranks.key} ran before and was cleared; a key is never used again")
@@ -268,17 +280,19 @@ class LocalCluster:
 
     def _kept(self, folder: Path) -> Outcome:
         """A keeper is there, or was and has ended; where none was, one is started."""
+        deadline = time.monotonic() + START_S_MAX
         if not (folder / "keeper.json").exists():
             with (folder / "keeper.log").open("ab") as log:
-                subprocess.Popen(
+                started = subprocess.Popen(
                     [sys.executable, "-I", "-S", str(KEEPER), str(folder)],
                     cwd="/",
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                ).wait(START_S_MAX)
-        deadline = time.monotonic() + START_S_MAX
+                )
+            with suppress(subprocess.TimeoutExpired):
+                started.wait(START_S_MAX)
         while time.monotonic() < deadline:
             if (folder / "keeper.json").exists():
                 return Done()

@@ -1,7 +1,7 @@
 """Queues, partitions and nodes: what waits and runs there, and what operators say of them.
 
-A word is kept in the store and safe to repeat. The scheduler reads it in its next turn; promises that move by
-it are told to whom they were made.
+A word is kept in the store and safe to repeat. It calls for a turn of the scheduler; promises that
+move by it are told to whom they were made.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from glidepath.jobs.doors import Doors
 from glidepath.jobs.errors import Unusable
 from glidepath.jobs.specs import no_such
 from glidepath.jobs.submission import unusable
+from glidepath.nudge import nudge
 from glidepath.store.job import JobState, checked_text
 
 QUEUES = ("interactive", "batch")
@@ -106,6 +107,7 @@ class Places:
                 self.doors.journal.resume(about)
             else:
                 self.doors.journal.pause(about, by, _sound(why), drain=drain)
+        nudge(self.doors.home)
         return {"name": name, "state": past, "say": f"{what} `{name}` is {past}{' already' if same else ''}"}
 
     def _names(self, what: What) -> list[str]:
