@@ -17,7 +17,7 @@ from bed.parts.kube_image import TINY
 from bed.parts.kubernetes import Cluster
 
 from bench.kube_world import access, bound_rights
-from glidepath.cluster.kubernetes.rights import IN_CLUSTER, IN_NAMESPACE
+from glidepath.cluster.kubernetes.rights import APART, APART_GROUP, IN_CLUSTER, IN_NAMESPACE
 from glidepath.kube.api import Api
 
 NAMESPACE = "jobs"
@@ -40,7 +40,8 @@ cluster = "pods"
 
 def account_of(cluster: Cluster) -> Path:
     """The kubeconfig of one that has just the rights that are shipped."""
-    account = cluster.service_account("glidepath", namespace=NAMESPACE, rules=bound_rights(IN_NAMESPACE))
+    rights = [*bound_rights(IN_NAMESPACE), *bound_rights(APART, APART_GROUP)]
+    account = cluster.service_account("glidepath", namespace=NAMESPACE, rules=rights)
     name = "sees-nodes"
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": name}}
     subject = {"kind": "ServiceAccount", "name": "glidepath", "namespace": NAMESPACE}

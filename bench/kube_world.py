@@ -113,12 +113,12 @@ def rights() -> list[Mapping[str, Any]]:
     return bound_rights((("secrets", "", "create"), *NEEDED))
 
 
-def bound_rights(rows: Iterable[tuple[str, str, str]]) -> list[Mapping[str, Any]]:
+def bound_rights(rows: Iterable[tuple[str, str, str]], group: str = "") -> list[Mapping[str, Any]]:
     """Rows of resource, part and verb as rules of a role."""
     verbs: dict[str, list[str]] = {}
     for resource, part, verb in rows:
         verbs.setdefault(f"{resource}/{part}" if part else resource, []).append(verb)
-    return [{"apiGroups": [""], "resources": [name], "verbs": found} for name, found in verbs.items()]
+    return [{"apiGroups": [group], "resources": [name], "verbs": found} for name, found in verbs.items()]
 
 
 def access(kubeconfig: Path | str) -> Access:

@@ -16,7 +16,7 @@ from tests.bed_cluster import kube_cluster
 
 from glidepath.cluster.kubernetes.door import KubernetesCluster
 from glidepath.cluster.kubernetes.kind import cluster as kubernetes
-from glidepath.cluster.kubernetes.rights import IN_CLUSTER, IN_NAMESPACE
+from glidepath.cluster.kubernetes.rights import APART, APART_GROUP, IN_CLUSTER, IN_NAMESPACE
 from glidepath.config.checks import own_values
 from glidepath.core.cycle import Done
 from glidepath.core.place.rank import ClusterName, RankSeen, RankSet, RankState, Seat, SetKey, Work
@@ -33,12 +33,12 @@ LONG_S = 300
 RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 
 
-def rules(rows: tuple[tuple[str, str, str], ...]) -> list[Mapping[str, Any]]:
+def rules(rows: tuple[tuple[str, str, str], ...], group: str = "") -> list[Mapping[str, Any]]:
     """As the shipped roles grant them."""
     verbs: dict[str, list[str]] = {}
     for resource, part, verb in rows:
         verbs.setdefault(f"{resource}/{part}" if part else resource, []).append(verb)
-    return [{"apiGroups": [""], "resources": [name], "verbs": found} for name, found in verbs.items()]
+    return [{"apiGroups": [group], "resources": [name], "verbs": found} for name, found in verbs.items()]
 
 
 def sees_nodes(cluster: Cluster, namespace: str) -> None:
@@ -58,7 +58,8 @@ def sees_nodes(cluster: Cluster, namespace: str) -> None:
 
 def account(cluster: Cluster, namespace: str, relay: Relay | None = None) -> Path:
     """A kubeconfig with the shipped rights, in a namespace that lets in restricted pods only."""
-    config = cluster.service_account("glidepath", namespace=namespace, rules=rules(IN_NAMESPACE))
+    granted = [*rules(IN_NAMESPACE), *rules(APART, APART_GROUP)]
+    config = cluster.service_account("glidepath", namespace=namespace, rules=granted)
     cluster.kubectl("label", "--overwrite", "namespace", namespace, RESTRICTED).must("label")
     sees_nodes(cluster, namespace)
     if relay is not None:

@@ -24,6 +24,8 @@ from kube.stand_in import Answer, Asked, StandIn, plain_access
 from ranks.rank_builders import ranks, settings
 
 BELOW = "/api/v1/namespaces/here/"
+FLOOR = ("networkpolicies", "gp-floor-lab")
+APART_BELOW = "/apis/networking.k8s.io/v1/namespaces/here/"
 NOW = Instant(2_000)
 WAIT_S = 60.0
 MADE_AT = 1893492000.0  # When the server says that everything was made.
@@ -52,7 +54,8 @@ class Server(StandIn):
     def next_answer(self, asked: Asked) -> Answer:
         with self.lock:
             self.asked.append(asked)
-        kind, _, name = urlsplit(asked.path).path.removeprefix(BELOW).partition("/")
+        path = urlsplit(asked.path).path
+        kind, _, name = path.removeprefix(BELOW).removeprefix(APART_BELOW).partition("/")
         fault = self.faults.get(f"{asked.method} {kind}", [])
         now = fault.pop(0) if fault else None
         if isinstance(now, Answer):
@@ -78,8 +81,10 @@ class Server(StandIn):
         if found is None:
             return status(404, "NotFound")
         if asked.method == "PATCH":
+            change = json.loads(asked.body)
             notes = found["metadata"].setdefault("annotations", {})
-            notes |= json.loads(asked.body)["metadata"]["annotations"]
+            notes |= change["metadata"].get("annotations", {})
+            found |= {key: change[key] for key in ("spec",) if key in change}
             self._happened("MODIFIED", kind, found)
         if asked.method == "DELETE":
             self._gone(kind, name)
@@ -121,6 +126,12 @@ class Server(StandIn):
             for of, what, thing in fresh:
                 if of == kind and _ours(thing) and int(thing["metadata"]["resourceVersion"]) > since:
                     yield json.dumps({"type": what, "object": thing}).encode() + b"\n"
+
+    @property
+    def of_sets(self) -> dict[tuple[str, str], Object]:
+        """All but what stands for every job of the namespace."""
+        with self.changed:
+            return {row: each for row, each in self.kept.items() if row != FLOOR}
 
     def names(self, kind: str) -> list[str]:
         with self.changed:
@@ -172,7 +183,7 @@ def test_a_set_is_its_service_its_files_and_its_pods(server: Server, tmp_path: P
     assert server.names("pods") == ["gp-7-2-0", "gp-7-2-1", "gp-7-2-2"]
     owners = {
         owner["uid"]
-        for (kind, _), each in server.kept.items()
+        for (kind, _), each in server.of_sets.items()
         if kind != "services"
         for owner in each["metadata"]["ownerReferences"]
     }
@@ -216,7 +227,7 @@ def test_an_answer_says_whether_it_may_be_asked_again(
         first = door.start(of)
         assert isinstance(first, expected), first
         if goes:
-            until("what was made of it is gone", lambda: not server.kept, wait_s=WAIT_S)
+            until("what was made of it is gone", lambda: not server.of_sets, wait_s=WAIT_S)
         else:
             # The same once more completes it, and makes nothing twice.
             assert isinstance(door.start(of), Done)

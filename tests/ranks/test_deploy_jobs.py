@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from glidepath.cluster.kubernetes.rights import IN_CLUSTER, IN_NAMESPACE
+from glidepath.cluster.kubernetes.rights import APART, APART_GROUP, IN_CLUSTER, IN_NAMESPACE
 from kube.rendered import BASE, NAMESPACE, ROOT, USUAL, chart, kustomized
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -16,11 +16,11 @@ COMPONENTS = ROOT / "deploy/kustomize/components"
 KINDS = ("ClusterRole/glidepath-nodes", "ClusterRoleBinding/glidepath-nodes")
 
 
-def granted(role: dict[str, Any]) -> set[tuple[str, str, str]]:
+def granted(role: dict[str, Any], group: str = "") -> set[tuple[str, str, str]]:
     rows = set()
     for rule in role["rules"]:
-        assert rule["apiGroups"] == [""]
-        for resource in rule["resources"]:
+        assert rule["apiGroups"] in ([""], [APART_GROUP])
+        for resource in rule["resources"] if rule["apiGroups"] == [group] else ():
             first, _, part = resource.partition("/")
             rows |= {(first, part, verb) for verb in rule["verbs"]}
     return rows
@@ -44,6 +44,9 @@ def test_the_role_for_jobs_is_what_the_door_asks_for(tmp_path: Path) -> None:
     by_chart = chart(*USUAL, "rights.runJobs=true")["Role/glidepath"]
     assert granted(by_chart) == set(IN_NAMESPACE)
     assert granted(overlay(tmp_path, "run-jobs")["Role/glidepath"]) == set(IN_NAMESPACE)
+    for role in (by_chart, overlay(tmp_path, "run-jobs")["Role/glidepath"]):
+        assert granted(role, APART_GROUP) == set(APART)
+    assert not granted(chart(*USUAL)["Role/glidepath"], APART_GROUP)
     both = chart(*USUAL, "rights.runJobs=true", "rights.createSecrets=true")["Role/glidepath"]
     assert granted(both) == set(IN_NAMESPACE)
 

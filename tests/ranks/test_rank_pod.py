@@ -37,6 +37,7 @@ def test_a_pod_is_what_was_asked_for_and_nothing_else() -> None:
         "glidepath/set": "7.2",
         "glidepath/owner": "ada",
         "glidepath/rank": "0",
+        "glidepath/job": "7",
     }
     assert made["metadata"]["annotations"] == {
         "glidepath/owner": "ada",
@@ -110,6 +111,7 @@ def test_a_container_is_a_keeper_with_its_command() -> None:
         "GLIDEPATH_CPU_MILLI": "2000",
         "GLIDEPATH_MEMORY_MIB": "4096",
         "GLIDEPATH_RANK_FILE": "/etc/glidepath/job/hosts",
+        "GLIDEPATH_PEER_FILE": "/etc/glidepath/job/peers",
         "GLIDEPATH_NODE": "<from the pod>",
     }
     assert {path: next(iter(found)) for path, found in mounts(made).items()} == {

@@ -16,8 +16,10 @@ from typing import Any
 
 from glidepath.cluster.kubernetes.checked import SECONDS_MAX, trouble
 from glidepath.cluster.kubernetes.fetching import Fetching
+from glidepath.cluster.kubernetes.network import policies_of
 from glidepath.cluster.kubernetes.nodes import names_of, node_seen, others_on, stated_nodes, wanted
 from glidepath.cluster.kubernetes.objects import FIRST_LIST_S, Objects
+from glidepath.cluster.kubernetes.peers import peer_files
 from glidepath.cluster.kubernetes.pod import (
     CLUSTER,
     INTENT,
@@ -32,6 +34,7 @@ from glidepath.cluster.kubernetes.pod import (
     secret_of,
     written_verdict,
 )
+from glidepath.cluster.kubernetes.separation import Separation
 from glidepath.cluster.kubernetes.sets import Clock, Members, Verdict, is_over, seen
 from glidepath.cluster.kubernetes.settings import KubernetesClusterSettings
 from glidepath.cluster.kubernetes.steward import Steward
@@ -146,7 +149,9 @@ class KubernetesCluster:
         known = self._known
         if known is None:
             return ()
-        notes = [each for each in (known.steward.trouble, known.steward.logs.trouble) if each]
+        steward = known.steward
+        told = (steward.trouble, steward.logs.trouble, steward.separation.trouble)
+        notes = [each for each in told if each]
         if known.objects.api.access.verified is False:
             notes.append("it is not checked who the server is (`tls_unverified`)")
         return tuple(notes)
@@ -164,13 +169,22 @@ class KubernetesCluster:
             return Failed(f"there are {self.settings.sets_max} jobs of ours in the namespace, `sets_max`")
         # Asked before anything is made: what cannot be read must not leave half a set behind.
         rooms = self._rooms(ranks)
+        opened.steward.separation.ready()
         anchor, fresh = self._anchored(objects, ranks)
         if isinstance(anchor, (Done, Failed, Refused)):
             return anchor
         try:
             if ranks.work.files:
                 objects.make_secret(secret_of(ranks, self.name, anchor.metadata.uid))
-            bodies = [self._pod(ranks, rank, anchor, rooms) for rank in range(len(ranks.seats))]
+            if objects.policies is not None:
+                # Before the first pod: what is allowed is allowed from the beginning.
+                intent = intent_of(anchor.metadata.annotations.get(INTENT, ""))
+                wanted = policies_of(intent, self.name, anchor.metadata.uid)
+                objects.each(wanted, lambda body: objects.make_policy(body, always=True))
+            peers = self._peers(opened, ranks)
+            bodies = [
+                self._pod(ranks, rank, anchor, rooms=rooms, peers=peers) for rank in range(len(ranks.seats))
+            ]
             objects.each(bodies, objects.make_pod)
         except KubeError as error:
             if error.busy or error.status == CONFLICT:
@@ -209,7 +223,16 @@ class KubernetesCluster:
             return Refused(f"{ranks.key} exists for something else")
         return Done("it was started before") if notes.get(WHOLE) or notes.get(VERDICT) else found
 
-    def _pod(self, ranks: RankSet, rank: int, anchor: Named, rooms: Mapping[str, NodeSeen]) -> dict[str, Any]:
+    def _peers(self, opened: _Opened, ranks: RankSet) -> str:
+        """Names of jobs that it is beside, as far as they are known now; the steward tells of the others."""
+        if not ranks.peers:
+            return ""
+        members, _ = opened.objects.members(opened.steward.given_up)
+        return peer_files(members).get(ranks.key, "")
+
+    def _pod(
+        self, ranks: RankSet, rank: int, anchor: Named, *, rooms: Mapping[str, NodeSeen], peers: str
+    ) -> dict[str, Any]:
         node = ranks.seats[rank].node
         made_up = {name for each in self.settings.stated if not each.pinned for name in names_of(each)}
         found = rooms.get(node)
@@ -230,6 +253,7 @@ class KubernetesCluster:
             whole=whole,
             gpu_kind=found.node.gpu_kind if found is not None else "",
             pinned=node not in made_up,
+            peers=peers,
         )
 
     def _rooms(self, ranks: RankSet) -> Mapping[str, NodeSeen]:
@@ -332,11 +356,13 @@ class KubernetesCluster:
                     self._access(),
                     self.name,
                     reads_nodes=not settings.stated,
+                    apart=settings.network.separate,
                     changes_per_s=settings.changes_per_second,
                     ours=place.ours,
                 )
                 logs = Fetching(place.home, objects.api, objects.pods_path, place.ours)
-                steward = Steward(objects, settings, logs, ours=place.ours, wall=self._wall)
+                separation = Separation(objects, settings.network)
+                steward = Steward(objects, settings, logs, separation, ours=place.ours, wall=self._wall)
                 self._known = _Opened(objects, steward)
                 steward.begin()
             return self._known

@@ -13,6 +13,7 @@ from enum import StrEnum
 import msgspec
 
 TOLD = "/etc/glidepath/job"  # the folder with what the pod's annotations say
+TOLD_FILES = ("go", "stop", "limit", "notice", "hosts", "peers")
 FILES = "/etc/glidepath/files"  # the Secret with what is put into the working directory
 TOOLS = "/etc/glidepath/tools"  # where a shell is brought, for images that have none
 LAST_WORDS = "/dev/termination-log"

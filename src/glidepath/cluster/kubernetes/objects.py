@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from glidepath.cluster.kubernetes.network import policy_names
 from glidepath.cluster.kubernetes.nodes import NodeObject, TenantPod
 from glidepath.cluster.kubernetes.pod import CLUSTER, INTENT, SET, anchor_name, intent_of
+from glidepath.cluster.kubernetes.rights import APART_GROUP
 from glidepath.cluster.kubernetes.sets import Members, Verdict, begun
 from glidepath.core.place.rank import Cause, SetKey
 from glidepath.core.text import one_line
@@ -43,6 +45,7 @@ class Objects:
         cluster: str,
         *,
         reads_nodes: bool,
+        apart: bool,
         changes_per_s: float,
         ours: Callable[[], bool],
     ) -> None:
@@ -51,18 +54,20 @@ class Objects:
         below = f"/api/v1/namespaces/{access.namespace}"
         self.pods_path, self.anchors_path = f"{below}/pods", f"{below}/services"
         self.secrets_path = f"{below}/secrets"
+        self.policies_path = f"/apis/{APART_GROUP}/v1/namespaces/{access.namespace}/networkpolicies"
         selector = f"{CLUSTER}={cluster}"
         self.pods = Reflector(self.api, self.pods_path, Pod, selector=selector)
         self.anchors = Reflector(self.api, self.anchors_path, Named, selector=selector)
+        self.policies = Reflector(self.api, self.policies_path, Named, selector=selector) if apart else None
         self.machines = Reflector(self.api, "/api/v1/nodes", NodeObject) if reads_nodes else None
         self.tenants = Reflector(self.api, "/api/v1/pods", TenantPod, key=by_place) if reads_nodes else None
         self._pod, self._anchor = Decoder(Pod), Decoder(Named)
 
     # Reading.
 
-    def fresh(self, reflector: Reflector[Item], what: str) -> Heard[Item]:
+    def fresh(self, reflector: Reflector[Item], what: str, *, wait_s: float = FIRST_LIST_S) -> Heard[Item]:
         """What is there. Raises OSError where that is too old to be believed."""
-        heard = reflector.heard(wait_s=FIRST_LIST_S)
+        heard = reflector.heard(wait_s=wait_s)
         if heard.age_s > (TROUBLED_S_MAX if heard.trouble else AGE_S_MAX):
             why = heard.trouble or "the stream is silent"
             raise OSError(f"nothing was heard of {what} for {heard.age_s:.0f} s: {why}")
@@ -79,6 +84,8 @@ class Objects:
             raise OSError(f"the Service `{one_line(bad.name)}` cannot be read: {bad.why}")
         live, gone = _by_set(pods.items), _by_set(pods.gone)
         odd = _by_set({each.name: each for each in pods.odd})
+        # Where they are not known, only those that need none are taken to be open.
+        allowed = (self.policies_heard() or {}).keys()
         made = []
         names = sorted(anchors.items) if only is None else {anchor_name(only)} & anchors.items.keys()
         for name in names:
@@ -89,8 +96,18 @@ class Objects:
             verdict = given_up.get(SetKey(intent.key))
             if verdict is not None and verdict.cause is not Cause.STOPPED and any(map(begun, mine.values())):
                 verdict = None  # It began after all, just before it was given up.
-            made.append(Members(anchor, intent, mine, lost, frozenset(odd[name]), verdict))
+            reach = self.policies is None or {*policy_names(intent)} <= allowed
+            made.append(Members(anchor, intent, mine, lost, frozenset(odd[name]), verdict, reach))
         return tuple(made), max(anchors.age_s, pods.age_s)
+
+    def policies_heard(self) -> Mapping[str, Named] | None:
+        """Ours by name, as they are known by now; nothing where that is not known."""
+        if self.policies is None:
+            return None
+        try:
+            return self.fresh(self.policies, "our NetworkPolicies", wait_s=0.0).items
+        except OSError:
+            return None
 
     def anchor(self, key: str) -> Named | None:
         """Asked for by name: it may have been made a moment ago. None where there is none of ours."""
@@ -132,6 +149,19 @@ class Objects:
 
     def make_secret(self, body: Mapping[str, Any]) -> None:
         self._posted(self.secrets_path, body, always=True)
+
+    def make_policy(self, body: Mapping[str, Any], *, always: bool = False) -> None:
+        """Or one that is there under this name is made to say the same."""
+        assert self.policies is not None
+        meta = body["metadata"]
+        answer = self._posted(self.policies_path, body, always=always)
+        if answer is None:
+            path = f"{self.policies_path}/{meta['name']}"
+            answer = self.api.change("PATCH", path, body, limit_s=REQUEST_S, always=always)
+        self.policies.seen(self._anchor.item(answer))
+
+    def delete_policy(self, policy: Named) -> None:
+        self._deleted(self.policies_path, policy, {})
 
     def make_pod(self, body: Mapping[str, Any]) -> None:
         answer = self._posted(self.pods_path, body, always=True)
@@ -191,7 +221,7 @@ class Objects:
     def close(self) -> None:
         self.pods.stop()
         self.anchors.stop()
-        for each in (self.machines, self.tenants):
+        for each in (self.machines, self.tenants, self.policies):
             if each is not None:
                 each.stop()
 

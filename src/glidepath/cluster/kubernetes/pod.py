@@ -29,9 +29,13 @@ Object = dict[str, Any]
 
 CLUSTER, SET, RANK, EXCLUSIVE = f"{PREFIX}cluster", f"{PREFIX}set", f"{PREFIX}rank", f"{PREFIX}exclusive"
 INTENT, OWNER, PROJECT, NAME = f"{PREFIX}intent", f"{PREFIX}owner", f"{PREFIX}project", f"{PREFIX}job-name"
-# What may change while a set lives. The first five are files in its pods.
-GO, STOP, LIMIT, NOTICE, HOSTS = (f"{PREFIX}{word}" for word in ("go", "stop", "limit", "notice", "hosts"))
+# What may change while a set lives. The first six are files in its pods.
+GO, STOP, LIMIT, NOTICE, HOSTS, PEERS = (
+    f"{PREFIX}{word}" for word in ("go", "stop", "limit", "notice", "hosts", "peers")
+)
 WHOLE, VERDICT = f"{PREFIX}whole", f"{PREFIX}verdict"
+# The number of the job, on pods that are separated from others: all that policies select by.
+JOB = f"{PREFIX}job"
 CONTAINER = "job"
 WORK = "/work"
 DIGEST_LETTERS = 16
@@ -54,6 +58,7 @@ class Intent(msgspec.Struct, frozen=True):
     gather_s: int
     log_bytes_max: int
     checks: tuple[str, ...] = ()  # paths of volumes and files, as the keeper numbers them
+    peers: tuple[int, ...] = ()  # numbers of jobs that it is beside
 
 
 def anchor_name(key: str) -> str:
@@ -73,7 +78,10 @@ def hosts_of(ranks: RankSet) -> tuple[str, ...]:
 
 def digest(ranks: RankSet) -> str:
     """Equal for a repeated request; other for anything else under the same key."""
-    return hashlib.sha256(repr(astuple(ranks)).encode("utf-8", "replace")).hexdigest()[:DIGEST_LETTERS]
+    facts = astuple(ranks)
+    # As it was before there were peers: what was half made by an older glidepath is gone on with.
+    facts = facts if ranks.peers else facts[:-1]
+    return hashlib.sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:DIGEST_LETTERS]
 
 
 def anchor_of(ranks: RankSet, cluster: str, *, log_bytes_max: int = 1 << 30) -> Object:
@@ -87,6 +95,7 @@ def anchor_of(ranks: RankSet, cluster: str, *, log_bytes_max: int = 1 << 30) -> 
         ranks.gather_s_max,
         min(ranks.log_bytes_max, log_bytes_max),
         tuple(one_line(path, letters_max=PATHS_SHOWN_LETTERS_MAX) for path in checks),
+        ranks.peers,
     )
     made: Object = {
         "apiVersion": "v1",
@@ -134,8 +143,9 @@ def pod_of(
     whole: Resources | None = None,
     gpu_kind: str = "",
     pinned: bool = True,
+    peers: str = "",
 ) -> Object:
-    """`whole` is what a node has to give to us, for a job that shares it with nobody."""
+    """`whole` is what a node has to give to us, for a job that shares it with nobody; `peers` is a file."""
     mounts, volumes = _volumes(ranks, settings)
     container: Object = {
         "name": CONTAINER,
@@ -180,19 +190,22 @@ def pod_of(
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": _meta(ranks, rank, cluster, anchor_uid),
+        "metadata": _meta(ranks, rank, cluster, anchor_uid, peers=peers, apart=settings.network.separate),
         "spec": spec,
     }
 
 
-def _meta(ranks: RankSet, rank: int, cluster: str, anchor_uid: str) -> Object:
+def _meta(ranks: RankSet, rank: int, cluster: str, anchor_uid: str, *, peers: str, apart: bool) -> Object:
     labels = {**_labels(ranks, cluster), RANK: str(rank)}
+    if apart:
+        labels[JOB] = str(split_key(ranks.key)[0])
     notes = {
         **_about(ranks),
         LIMIT: "" if ranks.limit_s is None else str(ranks.limit_s),
         HOSTS: rank_file(hosts_of(ranks)),
         # A rank that is alone has nobody to wait for.
         **({GO: "yes"} if len(ranks.seats) == 1 else {}),
+        **({PEERS: peers} if peers else {}),
     }
     return {
         "name": pod_name(ranks.key, rank),
@@ -343,6 +356,8 @@ def _env(ranks: RankSet, rank: int, settings: KubernetesClusterSettings) -> list
     # Which devices a container sees is for the cluster's own plug-in to say.
     told.pop("GLIDEPATH_GPUS", None)
     told["GLIDEPATH_RANK_FILE"] = f"{keeper.TOLD}/hosts"
+    # Others may come to be beside it while it runs, so that a variable would soon be wrong.
+    told["GLIDEPATH_PEER_FILE"] = f"{keeper.TOLD}/peers"
     if settings.tools:
         told["GLIDEPATH_TOOLS"] = keeper.TOOLS
     usual: Mapping[str, str] = {"HOME": ranks.work.workdir or WORK, **settings.env}
@@ -362,7 +377,7 @@ def _volumes(ranks: RankSet, settings: KubernetesClusterSettings) -> tuple[list[
 
     rows = [
         {"path": file, "fieldRef": {"fieldPath": f"metadata.annotations['{key}']"}}
-        for file, key in (("go", GO), ("stop", STOP), ("limit", LIMIT), ("notice", NOTICE), ("hosts", HOSTS))
+        for file, key in zip(keeper.TOLD_FILES, (GO, STOP, LIMIT, NOTICE, HOSTS, PEERS), strict=True)
     ]
     add("told", keeper.TOLD, {"downwardAPI": {"items": rows}}, readOnly=True)
     mounted = {posixpath.normpath(each.path) for each in ranks.work.volumes}

@@ -72,6 +72,7 @@ class Members:
     gone: Mapping[int, Pod] = field(default_factory=dict)
     odd: frozenset[int] = frozenset()
     given_up: Verdict | None = None  # by us, though it may not stand there yet
+    open_within: bool = True  # whether its ranks can reach each other, as far as that is for us to allow
 
     @property
     def key(self) -> SetKey:
@@ -306,8 +307,10 @@ def duties(
         return
     ready = {rank for rank, pod in members.pods.items() if _in_place(pod)}
     waits = [pod for pod in members.pods.values() if _in_place(pod) and not _notes(pod).get(GO)]
-    if waits and (
-        len(ready) == members.intent.ranks or any(_notes(p).get(GO) for p in members.pods.values())
+    if (
+        waits
+        and members.open_within
+        and (len(ready) == members.intent.ranks or any(_notes(p).get(GO) for p in members.pods.values()))
     ):
         # Or the word to begin was given before, and we were stopped in the midst of it.
         yield from (Duty(Act.GO, pod) for pod in waits)

@@ -5,13 +5,15 @@ Every field says its meaning and why its default is what it is: the reference pa
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from glidepath.config.fields import Count, Cpus, Duration, Positive, Size, Span, Text, TraitName
 from glidepath.config.tables import Table
+from glidepath.core.text import one_line
 from glidepath.kube.settings import (
     Key,
     Label,
@@ -89,6 +91,55 @@ class VolumeSettings(Table):
         if ".." in self.below.split("/"):
             raise ValueError("`below` must not have `..`")
         return self
+
+
+def _block(value: str) -> str:
+    try:
+        return str(ipaddress.ip_network(value))
+    except ValueError as error:
+        raise ValueError(f"is no block of addresses, such as `10.0.0.0/8`: {one_line(str(error))}") from None
+
+
+Block = Annotated[Text, AfterValidator(_block)]
+
+
+class NetworkSettings(Table):
+    """Whom the ranks of a job may speak with, beside each other and the jobs that they are connected to."""
+
+    separate: bool = Field(
+        default=True,
+        description="Whether each job is kept apart by NetworkPolicies, for which the Role must have the "
+        "rights that are shipped. false: whatever the cluster lets through goes through.",
+    )
+    outside: Annotated[tuple[Block, ...], Field(strict=False)] = Field(
+        default=("0.0.0.0/0", "::/0"),
+        description="Blocks of addresses that jobs may reach, such as the internet, or one server within. "
+        "Empty: none.",
+    )
+    inside: Annotated[tuple[Block, ...], Field(strict=False)] = Field(
+        default=(
+            "10.0.0.0/8",
+            "100.64.0.0/10",
+            "169.254.0.0/16",
+            "172.16.0.0/12",
+            "192.168.0.0/16",
+            "fc00::/7",
+            "fe80::/10",
+        ),
+        description="What of those they may not reach all the same: the cluster itself, its machines and "
+        "what these are told by their cloud. Add the addresses of pods, Services and nodes where they are "
+        "others.",
+    )
+    proxy: Mapping[Key, Label] = Field(
+        default_factory=lambda: {"app.kubernetes.io/name": "glidepath"},
+        description="Labels of the pods through which web applications of jobs are reached. Empty: no pod.",
+    )
+    proxy_namespace: MaybeName = Field(
+        default="", description="Namespace of those pods. Empty: that of the jobs."
+    )
+    proxy_blocks: Annotated[tuple[Block, ...], Field(strict=False)] = Field(
+        default=(), description="Addresses of a proxy that is no pod of the cluster."
+    )
 
 
 class KubernetesClusterSettings(Table):
@@ -177,6 +228,9 @@ class KubernetesClusterSettings(Table):
         default=300,
         description="How long pods stay bound to a node that does not answer. Later the cluster takes them "
         "down as soon as it can.",
+    )
+    network: NetworkSettings = Field(
+        default_factory=NetworkSettings, description="Whom ranks may speak with over the network."
     )
     sets_max: Positive = Field(
         default=2000, description="Jobs of ours in the namespace, at most: clusters slow down beyond."

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from glidepath.cluster.kubernetes.fetching import Fetching, Wanted
 from glidepath.cluster.kubernetes.objects import Objects
-from glidepath.cluster.kubernetes.pod import GO, STOP, VERDICT, WHOLE, written_verdict
+from glidepath.cluster.kubernetes.peers import peer_marks
+from glidepath.cluster.kubernetes.pod import GO, PEERS, STOP, VERDICT, WHOLE, written_verdict
+from glidepath.cluster.kubernetes.separation import Separation
 from glidepath.cluster.kubernetes.sets import Act, Duty, Members, Verdict, duties, is_over, told_of, wrote
 from glidepath.cluster.kubernetes.settings import KubernetesClusterSettings
 from glidepath.core.place.rank import SetKey
@@ -35,12 +37,14 @@ class Steward:
         objects: Objects,
         settings: KubernetesClusterSettings,
         logs: Fetching,
+        separation: Separation,
         *,
         ours: Callable[[], bool],
         wall: Callable[[], float] = time.time,
         mono: Callable[[], float] = time.monotonic,
     ) -> None:
         self._objects, self._settings, self.logs = objects, settings, logs
+        self.separation = separation
         self._ours, self._wall, self._mono = ours, wall, mono
         self._over, self._wake = threading.Event(), threading.Event()
         self.given_up: dict[SetKey, Verdict] = {}
@@ -78,6 +82,8 @@ class Steward:
         self.logs.follow(_logs(members))
         if not self._ours():
             return
+        self.separation.see_to(members)
+        self._tell_peers(members)
         for each in members:
             if self._rests.get(each.key, 0.0) > now:
                 continue
@@ -89,6 +95,13 @@ class Steward:
         keys = {each.key for each in members}
         self._rests = {key: at for key, at in self._rests.items() if key in keys and at > now}
         self.given_up = {key: found for key, found in self.given_up.items() if key in keys}
+
+    def _tell_peers(self, members: Sequence[Members]) -> None:
+        due = [*peer_marks(members)]
+        try:
+            self._objects.each(due, lambda row: self._objects.mark_pod(row[0], {PEERS: row[1]}))
+        except WORLD as error:
+            self.trouble = one_line(f"names of connected jobs: {error}")
 
     def _ages(self, pods: Iterable[Pod], now: float) -> dict[str, float]:
         """For how long each pod has been as it is."""

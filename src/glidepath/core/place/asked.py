@@ -28,4 +28,5 @@ def rank_set(record: Record, launch: Launch) -> RankSet:
         grace_s=terms.grace_s,
         gather_s_max=terms.gather_s_max,
         log_bytes_max=terms.log_bytes_max,
+        peers=() if record.job.beside is None else (int(record.job.beside),),
     )

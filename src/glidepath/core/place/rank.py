@@ -93,6 +93,7 @@ class RankSet:
     grace_s: int = 30  # between being told to end and being killed
     gather_s_max: int = 300  # every rank is in place within this, or none of them begins
     log_bytes_max: int = 1 << 30  # of each output of each rank; what is more is not kept
+    peers: tuple[int, ...] = ()  # numbers of jobs that it may speak with, and they with it
 
 
 class RankState(StrEnum):
