@@ -36,6 +36,7 @@ COMPUTING = {
     "schedule": ["tests/schedule"],
     "placing": ["tests/placing"],
     "account": ["tests/account"],
+    "notices": ["tests/notices"],
     "serve": ["tests/serve"],
     "jobs": ["tests/jobs"],
 }

@@ -30,6 +30,8 @@ from glidepath.journal.entry import Entry
 from glidepath.journal.journal import Journal
 from glidepath.loop import Cycle, run_cycle
 from glidepath.machinecode import JOBS_FEW, Making, keep_in, spare
+from glidepath.notices.ways import Ways
+from glidepath.notifying import Notifying
 from glidepath.plugins import PluginError
 from glidepath.ports import Place
 from glidepath.provisioner import Provisioner
@@ -39,6 +41,7 @@ from glidepath.store.engine import Store, StoreError
 from glidepath.store.job import OVER, Job, JobState
 from glidepath.store.jobs import JobStore
 from glidepath.store.lease import Held
+from glidepath.store.notices import NoticeStore
 from glidepath.store.sweep import Sweep
 from glidepath.sweeping import Sweeper
 from glidepath.view import Frame, View
@@ -165,6 +168,16 @@ class Controllers:
             now=self.clock.now,
             wall=self.clock.wall,
         )
+        ways = Ways(lambda: self.settings.notices, self.clock.wall)
+        self.notifying = Notifying(
+            store=NoticeStore(self.store, hold=self.lease.hold),
+            settings=lambda: self.settings.notices,
+            send=ways.send,
+            open=ways.open,
+            now=self.clock.now,
+            wall=self.clock.wall,
+            ours=self.lease.check,
+        )
 
     def _assembled(self, settings: Settings) -> Provisioner:
         doors, rules, policy = doors_of(settings, self.place, self.clock, self._pauses)
@@ -188,6 +201,7 @@ class Controllers:
             self._place_jobs()
             if not self.options.shadow:
                 self.sweeper.start()
+                self.notifying.start()
             self.watch.start()
             if self.options.sample:
                 self._submit_samples()
@@ -202,6 +216,7 @@ class Controllers:
         finally:
             self.beside.stop()
             self.sweeper.stop()
+            self.notifying.stop()
             if self.making is not None:
                 self.making.stop()
             if self.placements is not None:
@@ -324,7 +339,7 @@ class Controllers:
             trouble = trouble or f"the pool: {self.server.trouble}"
         if self.placements is not None:
             trouble = trouble or self.placements.trouble
-        trouble = trouble or self.sweeper.trouble
+        trouble = trouble or self.sweeper.trouble or self.notifying.trouble
         return Frame(time.time(), cycle.plan, self.memory, cycle.outcomes, jobs, counts, trouble)
 
     def _prune(self) -> None:

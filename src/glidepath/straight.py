@@ -29,11 +29,16 @@ def straight_opener(ca_file: str = "") -> urllib.request.OpenerDirector:
 
 def read_token(path: Path, *, of: str = "a site") -> str:
     """The token in the file; raises PermissionError where others could read it, too."""
-    about = path.stat()
-    if stat.S_IMODE(about.st_mode) & 0o077:
-        raise PermissionError(f"`{path}` can be read by others; `chmod 600` it and get a new token")
-    with path.open("rb") as file:
-        text = file.read(TOKEN_BYTES_MAX + 1).decode("ascii", "replace").strip()
+    text = read_secret(path, what="token").decode("ascii", "replace").strip()
     if len(text) > TOKEN_BYTES_MAX or not _TOKEN.fullmatch(text):
         raise ValueError(f"`{path}` does not hold a token of {of}")
     return text
+
+
+def read_secret(path: Path, *, what: str) -> bytes:
+    """What is in a file that nobody else can read; raises PermissionError where somebody could."""
+    about = path.stat()
+    if stat.S_IMODE(about.st_mode) & 0o077:
+        raise PermissionError(f"`{path}` can be read by others; `chmod 600` it and get a new {what}")
+    with path.open("rb") as file:
+        return file.read(TOKEN_BYTES_MAX + 1)

@@ -35,6 +35,11 @@ SETTINGS: dict[str, Any] = {
         "main": {"cluster": "lab", "limit_max": "1d", "endless": True},
         "pulled": {"pool": "pool"},
     },
+    "notices": {
+        "smtp": {"server": "127.0.0.1:9", "sender": "glidepath@example.org"},
+        "webhooks": True,
+        "networks": ["127.0.0.0/8"],
+    },
 }
 
 

@@ -63,6 +63,14 @@ OF_ADMINS: dict[str, Case] = {
     "take": ("POST", "/projects/physics/take", {"amount": 5}),
     "set_project": ("POST", "/projects/physics/set", {"weight": 5}),
 }
+# Everybody has their own, under names of their own: the same words mean another thing for each.
+OF_ONESELF: dict[str, Case] = {
+    "notices": ("GET", "/notices", None),
+    "set_notice": ("POST", "/notices", {"to": "mallory@example.org", "name": "hers"}),
+    "notice": ("GET", "/notices/hers", None),
+    "test_notice": ("POST", "/notices/hers/test", None),
+    "remove_notice": ("POST", "/notices/hers/remove", None),
+}
 UNKNOWN: dict[str, tuple[Case, Case]] = {
     "person": (("GET", "/people/alice", None), ("GET", "/people/nobody", None)),
     "project": (("GET", "/projects/physics", None), ("GET", "/projects/nobody", None)),
@@ -100,7 +108,7 @@ def job(world: ApiServer) -> int:
 
 
 def test_every_operation_has_a_case_here() -> None:
-    cases = {*OF_A_JOB, *OF_MANY, *OF_OPERATORS, *OF_ADMINS, *UNKNOWN}
+    cases = {*OF_A_JOB, *OF_MANY, *OF_OPERATORS, *OF_ADMINS, *OF_ONESELF, *UNKNOWN}
     assert cases == {each.name for each in OPERATIONS} | {"log"}
 
 
@@ -162,6 +170,33 @@ def test_people_and_projects_are_changed_by_admins_alone(world: ApiServer, name:
         200,
         {"name": "alice", "role": "user", "projects": ["physics"]},
     )
+
+
+@pytest.mark.parametrize("who", ["bob", "eve", "carol"])
+def test_where_somebody_is_told_of_their_jobs_is_seen_and_changed_by_nobody_else(
+    world: ApiServer, who: str
+) -> None:
+    wish = {"to": f"{SECRET}@example.org", "name": "hers", "on": ["end"]}
+    code, _ = world.ask("POST", "/notices", wish, who="alice")
+    assert code in (200, 201)
+    before = world.ask("GET", "/notices", who="alice")
+    assert [(one["to"], one["testing"]) for one in before[1]["notices"]] == [(wish["to"], False)]
+    # In this order the words of somebody else are there in the end, and are theirs.
+    order = (
+        "notices",
+        "notice",
+        "test_notice",
+        "remove_notice",
+        "set_notice",
+        "test_notice",
+        "remove_notice",
+    )
+    answers = [world.ask(*OF_ONESELF[name], who=who) for name in order]
+    may = who != "eve"
+    codes = [200, 404, 404, 404, 201, 200, 200] if may else [200, 404, 403, 403, 403, 403, 403]
+    assert [code for code, _ in answers] == codes
+    assert SECRET not in json.dumps(answers)
+    assert world.ask("GET", "/notices", who="alice") == before
 
 
 @pytest.mark.parametrize("name", sorted(UNKNOWN))
@@ -240,7 +275,7 @@ def test_who_submits_is_who_the_token_says(world: ApiServer) -> None:
 def test_without_a_token_in_force_every_route_says_the_same(tmp_path: Path, shown: str) -> None:
     with api_server(tmp_path / "home", strangers_per_minute=10_000) as world:
         cases = [make(1) for make in OF_A_JOB.values()]
-        cases += [*OF_MANY.values(), *OF_OPERATORS.values(), *OF_ADMINS.values()]
+        cases += [*OF_MANY.values(), *OF_OPERATORS.values(), *OF_ADMINS.values(), *OF_ONESELF.values()]
         cases += [case for both in UNKNOWN.values() for case in both]
         headers = {"Authorization": shown}
         answers = {json.dumps(world.ask(*case, headers=headers)) for case in cases}

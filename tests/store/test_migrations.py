@@ -154,7 +154,7 @@ def test_sums_of_an_older_store_come_to_lie_in_the_order_of_their_keys(tmp_path:
                 connection.exec_driver_sql(text)
                 connection.execute(insert(connection, table).values(one_of(table)))
         before = rows_of(store)
-        assert migrate(store) == KNOWN
+        assert migrate(store, upto=12) == 12
         assert rows_of(store) == before
         with store.read() as connection:
             assert {made(connection, table.name).rstrip()[-13:] for table in (usage_hours, usage_days)} == {

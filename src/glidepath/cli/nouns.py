@@ -67,6 +67,9 @@ NOUNS: dict[str, Entry] = {
         ("add", "list", "show", "grant", "take", "set", "join", "leave", "close"),
     ),
     "usage": Entry("usage", "what placed jobs used and what it cost, by user, project and time"),
+    "notice": Entry(
+        "notice", "be told of your jobs by mail or at a webhook", ("set", "list", "test", "remove")
+    ),
     "agent": Entry(
         "agent",
         "run at a site that can only call out, and close or open it there",
@@ -79,6 +82,6 @@ PLURALS = {
     f"{noun}s": noun
     for noun in (
         *("job", "queue", "partition", "node", "pool", "site", "pilot", "plan", "demand", "journal"),
-        *("config", "token", "agent", "person", "project"),
+        *("config", "token", "agent", "person", "project", "notice"),
     )
 } | {"people": "person"}

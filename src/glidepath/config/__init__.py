@@ -7,6 +7,7 @@ and key; nothing else in glidepath reads a settings file.
 from glidepath.config.accounting import AccountingSettings, account_terms, rates_of
 from glidepath.config.cluster import ClusterSettings
 from glidepath.config.default import default_settings
+from glidepath.config.notices import NoticesSettings, SmtpSettings
 from glidepath.config.page import EXAMPLE, reference
 from glidepath.config.problems import ConfigError, Problem
 from glidepath.config.reading import Loaded, load, warnings_of
@@ -32,8 +33,10 @@ __all__ = [
     "ConfigError",
     "KeepSettings",
     "Loaded",
+    "NoticesSettings",
     "Problem",
     "Settings",
+    "SmtpSettings",
     "Watcher",
     "account_terms",
     "book_of",

@@ -17,6 +17,7 @@ from glidepath.config.accounting import AccountingSettings
 from glidepath.config.agent import AgentSettings, DowntimeSettings
 from glidepath.config.cluster import ClusterSettings, ClusterWindowSettings, PartitionSettings
 from glidepath.config.fields import exact_duration
+from glidepath.config.notices import NoticesSettings, SmtpSettings
 from glidepath.config.oidc import OidcSettings
 from glidepath.config.settings import (
     CycleSettings,
@@ -55,6 +56,8 @@ TABLES: tuple[tuple[str, type[Table]], ...] = (
     ('[owners."NAME"]', OwnerSettings),
     ("[serve]", ServeSettings),
     ("[serve.oidc]", OidcSettings),
+    ("[notices]", NoticesSettings),
+    ("[notices.smtp]", SmtpSettings),
     ("the file of an agent", AgentSettings),
     ("[[downtimes]] in the file of an agent", DowntimeSettings),
 )

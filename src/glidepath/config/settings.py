@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from glidepath.config.accounting import AccountingSettings
 from glidepath.config.cluster import ClusterSettings, PartitionSettings
 from glidepath.config.fields import COUNT_MAX, Duration, Name, Positive, Size, Span, Text, Word
+from glidepath.config.notices import NoticesSettings
 from glidepath.config.oidc import OidcSettings
 from glidepath.config.problems import did_you_mean
 from glidepath.config.site import SiteSettings
@@ -331,6 +332,9 @@ class Settings(Table):
     )
     serve: ServeSettings = Field(
         default_factory=ServeSettings, description="The demand server for sites that call."
+    )
+    notices: NoticesSettings = Field(
+        default_factory=NoticesSettings, description="What people are told of their jobs, and how."
     )
     pools: Mapping[Name, PoolSettings] = Field(
         default_factory=dict, description="The pools that pilots join."

@@ -110,8 +110,33 @@ class Submitted:
     say: str = ""  # the sentence with the start
 
 
+class NoticeDesk(Protocol):
+    """Where somebody wants notices of their jobs: everybody sees and changes their own, and nobody another's.
+
+    An item has `name`, `kind`, `to`, `on`, `state` and how it went; the `secret` of a webhook only when it is
+    new.
+    """
+
+    def list(self, caller: Caller) -> Sequence[Item]: ...
+
+    def show(self, caller: Caller, name: str) -> Item: ...
+
+    def set(
+        self, caller: Caller, to: str, *, name: str = "", on: Sequence[str] = (), dry: bool = False
+    ) -> Item: ...
+
+    def test(self, caller: Caller, name: str, *, dry: bool = False) -> Item:
+        """Have a letter sent there soon; what became of it is in `tested` then."""
+        ...
+
+    def remove(self, caller: Caller, name: str, *, dry: bool = False) -> Item: ...
+
+
 class JobDesk(Protocol):
     """All that can be asked of jobs. A call raises a `DeskError` where it cannot or may not be answered."""
+
+    @property
+    def notices(self) -> NoticeDesk: ...
 
     def submit(
         self, caller: Caller, wish: Submission, *, key: str = "", count: int = 1, wait_s: float = ANSWER_S_MAX

@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
@@ -28,6 +29,7 @@ from glidepath.jobs.desk import (
     JobDesk,
     LogAsked,
     LogPiece,
+    NoticeDesk,
     Submitted,
     UsageAsked,
     What,
@@ -72,6 +74,10 @@ class FarDesk(JobDesk):
         self._server = server.rstrip("/")
         self._token_path, self._ca_file, self._sleep = token_path, ca_file, sleep
         self._newest = 0
+
+    @property
+    def notices(self) -> FarNotices:
+        return FarNotices(self)
 
     # Submitting.
 
@@ -185,6 +191,10 @@ class FarDesk(JobDesk):
 
     # The way there and back.
 
+    def ask(self, method: str, path: str, body: Any = None, *, again: bool = False) -> Item:
+        """For the parts of this desk."""
+        return self._item(method, path, body, again=again)
+
     def _look(self, path: str, query: Mapping[str, object]) -> Item:
         return self._item("GET", f"{path}?{_query(query)}")
 
@@ -282,6 +292,32 @@ class FarDesk(JobDesk):
     @cached_property
     def _opener(self) -> urllib.request.OpenerDirector:
         return straight_opener(self._ca_file)
+
+
+@dataclass(frozen=True)
+class FarNotices(NoticeDesk):
+    """Where notices are wanted, of whoever the token belongs to."""
+
+    desk: FarDesk
+
+    def list(self, caller: Caller) -> Sequence[Item]:
+        found: Sequence[Item] = self.desk.ask("GET", "/notices")["notices"]
+        return found
+
+    def show(self, caller: Caller, name: str) -> Item:
+        return self.desk.ask("GET", f"/notices/{quote(name, safe='')}")
+
+    def set(
+        self, caller: Caller, to: str, *, name: str = "", on: Sequence[str] = (), dry: bool = False
+    ) -> Item:
+        # Not sent again by itself: the secret of a webhook is only in the first answer.
+        return self.desk.ask("POST", "/notices", {"to": to, "name": name, "on": list(on), "dry": dry})
+
+    def test(self, caller: Caller, name: str, *, dry: bool = False) -> Item:
+        return self.desk.ask("POST", f"/notices/{quote(name, safe='')}/test", {"dry": dry}, again=True)
+
+    def remove(self, caller: Caller, name: str, *, dry: bool = False) -> Item:
+        return self.desk.ask("POST", f"/notices/{quote(name, safe='')}/remove", {"dry": dry})
 
 
 def _query(given: Mapping[str, object]) -> str:

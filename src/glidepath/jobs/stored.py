@@ -44,6 +44,7 @@ from glidepath.jobs.items import (
 )
 from glidepath.jobs.kept import no_such_job
 from glidepath.jobs.logs import log_piece
+from glidepath.jobs.notices import StoredNotices
 from glidepath.jobs.places import Places
 from glidepath.jobs.plans import SOMEBODYS, Plans
 from glidepath.jobs.specs import When, goal_of, placed_spec, pulled_spec
@@ -91,6 +92,10 @@ class StoredDesk(ServedDesk):
     @settings.setter
     def settings(self, settings: Settings) -> None:
         self._doors.settings = settings
+
+    @property
+    def notices(self) -> StoredNotices:
+        return StoredNotices(self._doors)
 
     # Submitting.
 

@@ -4,6 +4,7 @@ Whoever adds an operation adds a row to one of these, and nowhere else.
 """
 
 from glidepath.serve.jobops import JOB_OPERATIONS
+from glidepath.serve.noticeops import NOTICE_OPERATIONS
 from glidepath.serve.peopleops import PEOPLE_OPERATIONS
 
-OPERATIONS = (*JOB_OPERATIONS, *PEOPLE_OPERATIONS)
+OPERATIONS = (*JOB_OPERATIONS, *PEOPLE_OPERATIONS, *NOTICE_OPERATIONS)

@@ -63,6 +63,7 @@ MIGRATIONS = (
     Migration(10, "usage by the day", days_of_hours),
     Migration(11, "jobs are found by owner and by project", _jobs_by_owner_and_project),
     Migration(12, "sums of usage lie in the order of their keys", sums_in_the_order_of_their_keys),
+    Migration(13, "notices: where people want them, and how far each was told"),
 )
 KNOWN = MIGRATIONS[-1].number
 
@@ -113,7 +114,7 @@ def _step(store: Store, migration: Migration) -> int:
 
 def tables_since(number: int) -> list[Table]:
     """The tables that arrived in this version of the store."""
-    for rows in ("job_rows", "placed_rows", "call_rows", "people_rows", "usage_rows"):
+    for rows in ("job_rows", "placed_rows", "call_rows", "people_rows", "usage_rows", "notice_rows"):
         importlib.import_module(f"glidepath.store.{rows}")  # Registers the tables of each.
     return [table for table in metadata.sorted_tables if table.info.get("since", 1) == number]
 
