@@ -13,17 +13,27 @@ from typing import cast
 
 from glidepath.calls import ThreadCalls
 from glidepath.clock import SteadyClock
-from glidepath.config import Settings, kind_settings, rules_of, terms_of, windows_of
+from glidepath.config import (
+    Settings,
+    budgets_of,
+    kind_settings,
+    prices_of,
+    rules_of,
+    terms_of,
+    windows_of,
+)
 from glidepath.core.provision.memory import Memory
 from glidepath.core.provision.offer import Rules
 from glidepath.core.provision.pressure import Policy
 from glidepath.core.provision.sight import Pause, SiteListing, Window
 from glidepath.core.quantity import Instant, PoolName, SiteName
+from glidepath.journal.budgets import spent_of
 from glidepath.journal.entry import Entry
 from glidepath.plugins import BACKENDS, DEMAND, PluginError, load
 from glidepath.policy import policy_of, with_numbers
 from glidepath.ports import Backend, BackendKind, Place, Pool, PoolKind, Timetabled
 from glidepath.provisioner import Doors, resumed
+from glidepath.store.engine import Store
 
 # Letters that cannot be mistaken for one another, in a name that people read aloud.
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
@@ -77,7 +87,12 @@ def windows_in(settings: Settings, clock: SteadyClock) -> Callable[[], tuple[Win
 
 
 def doors_of(
-    settings: Settings, place: Place, clock: SteadyClock, pauses: Callable[[], tuple[Pause, ...]]
+    settings: Settings,
+    place: Place,
+    clock: SteadyClock,
+    pauses: Callable[[], tuple[Pause, ...]],
+    *,
+    store: Store,
 ) -> tuple[Doors, Rules, Policy]:
     rules = with_numbers(rules_of(settings))
     place = replace(place, terms=terms_of(settings))
@@ -91,6 +106,7 @@ def doors_of(
         clock=clock,
         pauses=pauses,
         windows=lambda: (*calendar(), *(window for backend in told for window in backend.windows())),
+        spent=spent_of(store, clock, budgets_of(settings), price_milli=prices_of(settings)),
         read_s_max=float(settings.cycle.deadline),
         act_s_max=float(settings.cycle.deadline),
     )

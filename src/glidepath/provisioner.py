@@ -43,7 +43,7 @@ from glidepath.core.provision.pilot import (
 )
 from glidepath.core.provision.pressure import Policy
 from glidepath.core.provision.remember import remember
-from glidepath.core.provision.sight import Pause, SiteListing, Snapshot, Window
+from glidepath.core.provision.sight import Pause, SiteListing, Snapshot, Spent, Window
 from glidepath.core.quantity import Instant, PilotName, PoolName, SiteName, SourceName
 from glidepath.ports import WORLD_ERRORS, Backend, Clock, DemandSource, Furnished, Pool, Several
 
@@ -68,6 +68,7 @@ class Doors:
     clock: Clock
     pauses: Callable[[], tuple[Pause, ...]] = lambda: ()
     windows: Callable[[], tuple[Window, ...]] = lambda: ()
+    spent: Callable[[], tuple[Spent, ...]] = lambda: ()
     ours: Callable[[], bool] = lambda: True  # is this process still the owner of the store?
     stopping: bool = False  # set when glidepath ends: the last look asks for nothing
     sleep: Callable[[float], None] = time.sleep
@@ -116,6 +117,7 @@ class Provisioner:
             windows=doors.windows(),
             pauses=doors.pauses(),
             stopping=doors.stopping,
+            spent=doors.spent(),
         )
 
     def _name_sources(self) -> dict[PoolName, str]:

@@ -180,7 +180,7 @@ class Controllers:
         )
 
     def _assembled(self, settings: Settings) -> Provisioner:
-        doors, rules, policy = doors_of(settings, self.place, self.clock, self._pauses)
+        doors, rules, policy = doors_of(settings, self.place, self.clock, self._pauses, store=self.store)
         doors.ours = self.lease.check
         return Provisioner(doors, rules, policy, shadow=self.options.shadow)
 

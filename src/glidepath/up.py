@@ -137,7 +137,7 @@ def plan_once(options: UpOptions) -> Entry:
         clock = SteadyClock(last.moment if last else None)
         memory = memory_after(last, clock.now())
         place = Place(options.home, url, partitions_of(settings))
-        doors, rules, policy = doors_of(settings, place, clock, journal.pauses)
+        doors, rules, policy = doors_of(settings, place, clock, journal.pauses, store=store)
         provisioner = Provisioner(doors, rules, policy)
         try:
             snapshot = provisioner.observe(memory)

@@ -127,6 +127,19 @@ def changed(old: str, new: str) -> str:
             ["glidepath.toml:6: sites.west.pools[1]: there is no pool `campsu`; did you mean `campus`?"],
         ),
         (
+            GOOD + '[budgets.cloud]\namount = 5\nsites = ["wets"]\n',
+            ["glidepath.toml:13: budgets.cloud.sites[1]: there is no site `wets`; did you mean `west`?"],
+        ),
+        (
+            GOOD + '[budgets.cloud]\namount = -5\nper = "year"\n',
+            [
+                "glidepath.toml:12: budgets.cloud.amount: must be a number from 0 to 1000000000000, "
+                "such as `0.25`",
+                "glidepath.toml:13: budgets.cloud.per: must be `day` or `week` or `month`, "
+                'not the text `"year"`',
+            ],
+        ),
+        (
             GOOD + '[partitions.batch]\npool = "zebra"\n',
             ["glidepath.toml:12: partitions.batch.pool: there is no pool `zebra`; there are: `campus`"],
         ),

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from glidepath.config import default_settings, kind_settings, load, partitions_of, rules_of, show, windows_of
 from glidepath.core.provision.offer import (
+    Budget,
     First,
     JobKind,
     Limits,
@@ -54,6 +55,11 @@ live_max = 1
 pending_max = 2
 per_cycle_max = 3
 per_second_max = 4
+
+[budgets.cloud]
+amount = 12.5
+per = "week"
+sites = ["s"]
 
 [owners."bob"]
 [owners."alice"]
@@ -169,6 +175,7 @@ RULES = Rules(
     pools=(POOL, PoolRules(PoolName("b"))),
     sites=(SITE,),
     owners=(OwnerRules(Owner("alice"), Limits(live_max=5)), OwnerRules(Owner("bob"))),
+    budgets=(Budget("cloud", 12_500_000, (SiteName("s"),)),),
     policy=PolicyRule("seed", (("divisor", 8), ("nmin", 7))),
     cycle_s_min=1,
     cycle_s_max=2,

@@ -108,7 +108,7 @@ def main(words: list[str]) -> int:
         clock = SteadyClock(last.moment if last else None)
         memory = memory_after(last, clock.now())
         place = Place(given.home, url, partitions_of(settings))
-        doors, rules, policy = doors_of(settings, place, clock, journal.pauses)
+        doors, rules, policy = doors_of(settings, place, clock, journal.pauses, store=store)
         doors.backends = {site: DyingBackend(real, fate) for site, real in doors.backends.items()}
         provisioner = Provisioner(doors, rules, policy)
         recorder = DyingRecorder(journal, clock, provisioner, fate)

@@ -69,6 +69,7 @@ class Usage(Reader):
     }
 
     def answer(self) -> Answer:
+        from glidepath.config import prices_of
         from glidepath.core.text import known_word
         from glidepath.journal.pilot_sums import pilot_lines
         from glidepath.store.usage import Step, TooMany
@@ -82,12 +83,7 @@ class Usage(Reader):
         except ValueError as error:
             raise Stop(str(error), code=Exit.USAGE) from None
         with opened(self) as session:
-            sites = session.located.settings.sites
-            prices = {
-                f"{name}/{offer}": table.price
-                for name, site in sites.items()
-                for offer, table in site.offers.items()
-            }
+            prices = prices_of(session.located.settings)
             try:
                 lines = pilot_lines(session.store, span, Step(given["step"]), by=by, price_milli=prices)
             except TooMany as error:

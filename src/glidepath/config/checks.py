@@ -136,6 +136,16 @@ def check_pool_names(at: Loc, named: object, known: Iterable[str]) -> Iterable[F
             yield Finding(loc, f"there is no pool `{one_line(name)}`", hint)
 
 
+def check_site_names(at: Loc, named: object, known: Iterable[str]) -> Iterable[Finding]:
+    sites = sorted(known)
+    for place, name in enumerate(named if isinstance(named, list) else []):
+        if isinstance(name, str) and name not in sites:
+            listed = ", ".join(f"`{one_line(each)}`" for each in sites[:POOLS_LISTED_MAX])
+            hint = did_you_mean(name, sites) or f"there are: {listed or 'none'}"
+            told = f"there is no site `{one_line(name)}`"
+            yield Finding((*at, place), told, hint if place < PROBLEMS_MAX else "")
+
+
 def check_pool_limits(at: Loc, raw: Raw, known: Iterable[str]) -> Iterable[Finding]:
     limits, accepted = raw.get("pool_limits"), raw.get("pools")
     pools = frozenset(known)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -27,6 +28,7 @@ COUNT_MAX = 10**9  # Sums of these must stay far from what a database column can
 LONG_MAX = 10**18  # Beyond this a number is not shown: it may have thousands of digits.
 TEXT_LETTERS_MAX = 200
 PRICE_MAX = 10**6
+AMOUNT_MAX = 10**12
 
 # Names end up in labels, paths and host names, and this is what all of those accept.
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
@@ -87,9 +89,9 @@ def _cpus(value: object) -> int:
     return cpu_milli(one_line(str(value)))
 
 
-def _price(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= PRICE_MAX:
-        raise ValueError(f"must be a number from 0 to {PRICE_MAX}, such as `0.25`")
+def _money(value: object, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
+        raise ValueError(f"must be a number from 0 to {most}, such as `0.25`")
     return round(value * 1000)
 
 
@@ -137,7 +139,8 @@ Duration = Annotated[int, BeforeValidator(_duration), _IN_DURATIONS]
 Span = Annotated[int, BeforeValidator(_duration), AfterValidator(_positive), _IN_DURATIONS]
 Size = Annotated[int, BeforeValidator(_size), _IN_SIZES]
 Cpus = Annotated[int, BeforeValidator(_cpus), Unit("CPUs", _thousandths)]
-Price = Annotated[int, BeforeValidator(_price), Unit("number", _thousandths)]
+Price = Annotated[int, BeforeValidator(partial(_money, most=PRICE_MAX)), Unit("number", _thousandths)]
+Amount = Annotated[int, BeforeValidator(partial(_money, most=AMOUNT_MAX)), Unit("number", _thousandths)]
 Count = Annotated[int, Field(ge=0, le=COUNT_MAX)]
 Positive = Annotated[int, Field(ge=1, le=COUNT_MAX)]
 Name = Annotated[str, AfterValidator(_name)]

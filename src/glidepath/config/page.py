@@ -20,6 +20,7 @@ from glidepath.config.fields import exact_duration
 from glidepath.config.notices import NoticesSettings, SmtpSettings
 from glidepath.config.oidc import OidcSettings
 from glidepath.config.settings import (
+    BudgetSettings,
     CycleSettings,
     KeepSettings,
     OwnerSettings,
@@ -54,6 +55,7 @@ TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("[sites.NAME.offers.OFFER.condor]", CondorSettings),
     ("[[sites.NAME.windows]]", WindowSettings),
     ('[owners."NAME"]', OwnerSettings),
+    ("[budgets.NAME]", BudgetSettings),
     ("[serve]", ServeSettings),
     ("[serve.oidc]", OidcSettings),
     ("[notices]", NoticesSettings),
@@ -128,14 +130,18 @@ why = "new cooling"
 
 [owners."alice@example.org"]
 limits = { live_max = 20 }
+
+[budgets.cloud]
+amount = 500
+sites = ["west"]
 """
 
 _INTRO = f"""\
 # Configuration
 
 `glidepath.toml` and the files `conf.d/*.toml` beside it form one configuration, in TOML. Each pool, site,
-cluster, partition and owner is a table of its own and stands in one file, so that different people can keep
-theirs.
+cluster, partition, owner and budget is a table of its own and stands in one file, so that different people
+can keep theirs.
 A changed file is taken up without a restart; a bad one leaves the old settings in force and says so.
 `glidepath config check` names every mistake with its file and line. Without any file, glidepath serves on
 this machine.

@@ -24,7 +24,7 @@ from glidepath.config.wording import Finding, findings_of, table_at
 from glidepath.plugins import BACKENDS, DEMAND, Catalog, Installed
 
 # Tables of these can have different owners and stand in different files; the others stand in one file.
-NAMED = ("pools", "partitions", "clusters", "owners", "sites")
+NAMED = ("pools", "partitions", "clusters", "owners", "budgets", "sites")
 ALONE = tuple(key for key in Settings.model_fields if key not in (*NAMED, "first"))
 
 
@@ -148,6 +148,10 @@ def _findings(tables: dict[str, Any], catalog: Catalog, *, whole: bool) -> Itera
             if whole:
                 yield from checks.check_pool_names(("sites", name, "pools"), raw.get("pools", []), pools)
                 yield from checks.check_pool_limits(("sites", name), raw, pools)
+    for name, raw in tables.get("budgets", {}).items():
+        if isinstance(raw, dict) and whole:
+            at = ("budgets", name, "sites")
+            yield from checks.check_site_names(at, raw.get("sites"), tables.get("sites", {}))
     for name, raw in tables.get("clusters", {}).items():
         if isinstance(raw, dict) and raw.get("kind") in OWN_KINDS:
             yield from checks.check_kind(("clusters", name), raw, "glidepath.clusters", ClusterKinds())

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from glidepath.config.accounting import AccountingSettings
 from glidepath.config.cluster import ClusterSettings, PartitionSettings
-from glidepath.config.fields import COUNT_MAX, Duration, Name, Positive, Size, Span, Text, Word
+from glidepath.config.fields import COUNT_MAX, Amount, Duration, Name, Positive, Size, Span, Text, Word
 from glidepath.config.notices import NoticesSettings
 from glidepath.config.oidc import OidcSettings
 from glidepath.config.problems import did_you_mean
@@ -259,6 +259,24 @@ class OwnerSettings(Table):
     )
 
 
+class BudgetSettings(Table):
+    """What pilots may cost together in a period, at the prices of their offers."""
+
+    amount: Amount = Field(
+        description="What pilots may cost in one period, in the currency of `price`: for the time in which "
+        "they are in their pool. A pilot that lives is counted with all that it can still cost, so that this "
+        "is never exceeded; what it leaves unused is free again when it is over."
+    )
+    per: Literal["day", "week", "month"] = Field(
+        default="month",
+        description="How long a period is: a day, a week from Monday, or a month, in UTC. Budgets mostly "
+        "come by the month.",
+    )
+    sites: Annotated[tuple[Name, ...], Field(strict=False)] = Field(
+        default=(), description="The sites whose pilots it pays for. By default all."
+    )
+
+
 def _listen(text: str) -> str:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= 65535 or not text.isprintable():
@@ -349,6 +367,9 @@ class Settings(Table):
     )
     owners: Mapping[Word, OwnerSettings] = Field(
         default_factory=dict, description="Limits of single owners of jobs."
+    )
+    budgets: Mapping[Name, BudgetSettings] = Field(
+        default_factory=dict, description="What pilots may cost, by the budget's name. By default anything."
     )
     sites: Mapping[Name, SiteSettings] = Field(
         default_factory=dict, description="The places that start pilots."

@@ -15,6 +15,7 @@ from glidepath.config.settings import PoolSettings, Settings
 from glidepath.config.site import OfferSettings, SiteSettings
 from glidepath.config.tables import LimitSettings
 from glidepath.core.provision.offer import (
+    Budget,
     First,
     JobKind,
     Limits,
@@ -49,6 +50,7 @@ def rules_of(settings: Settings, *, catalog: Catalog | None = None) -> Rules:
         slack_s=settings.pilots.join_slack,
         useful_s_min=settings.pilots.useful_min,
         limits=_limits(settings.limits),
+        budgets=tuple(budget for budget, _ in budgets_of(settings)),
         first=tuple((First(word.removeprefix("-")), word.startswith("-")) for word in settings.first),
     )
 
@@ -60,6 +62,23 @@ def windows_of(settings: Settings) -> tuple[tuple[SiteName, int, int, str], ...]
         for name, site in sorted(settings.sites.items())
         for window in sorted(site.windows, key=lambda each: (each.start, each.end, each.why))
     )
+
+
+def budgets_of(settings: Settings) -> tuple[tuple[Budget, str], ...]:
+    """Budgets in their order, each with how long a period is."""
+    return tuple(
+        (Budget(name, table.amount * 1000, tuple(map(SiteName, sorted(set(table.sites))))), table.per)
+        for name, table in sorted(settings.budgets.items())
+    )
+
+
+def prices_of(settings: Settings) -> dict[str, int]:
+    """What a pilot of each offer costs in an hour, in thousandths."""
+    return {
+        f"{site}/{name}": offer.price
+        for site, table in settings.sites.items()
+        for name, offer in table.offers.items()
+    }
 
 
 def terms_of(settings: Settings) -> dict[OfferKey, OfferTerms]:

@@ -31,6 +31,7 @@ class Because(StrEnum):
     OPEN = "the offer is open and nothing more is wanted of it"
     ASKED_HERE = "pilots are asked for here"
     AT_LIMIT = "the offer is at its limit"
+    OVER_BUDGET = "what is left of a budget pays for no more pilots here in this period"
     SITE_UNSEEN = "the site cannot be seen, so nothing is done there"
     SITE_PARTIAL = "the site's listing is incomplete, so nothing is done there"
     SITE_STALE = "the site's listing is too old, so nothing is done there"

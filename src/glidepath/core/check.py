@@ -26,7 +26,7 @@ from glidepath.core.provision.pilot import (
     Withdraw,
     WriteOff,
 )
-from glidepath.core.quantity import Owner, SiteName
+from glidepath.core.quantity import Instant, Owner, SiteName
 
 _OVER = (SiteState.ENDED, SiteState.FAILED, SiteState.WITHDRAWN)
 
@@ -43,6 +43,7 @@ def check(picture: Picture, rules: Rules, plan: Plan[PilotAction]) -> tuple[Brea
     submits = [action for action in plan.actions if isinstance(action, Submit)]
     found: list[Breach] = []
     found += _caps(picture, rules, submits)
+    found += _budgets(picture, rules, submits)
     found += _once(picture, submits)
     found += _together(picture, rules, plan)
     found += _seen_only(picture, rules, plan)
@@ -109,6 +110,37 @@ def _cap(scope: str, limits: Limits, *, live: int, pending: int, asked: int, ela
     ):
         if limit is not None and count > limit:
             found.append(Breach("cap", f"{scope}: {word} {limit} exceeded by {count - limit}"))
+    return found
+
+
+def _budgets(picture: Picture, rules: Rules, submits: list[Submit]) -> list[Breach]:
+    """What was spent, what lives can cost and what is asked for can cost never exceed a budget together."""
+    found: list[Breach] = []
+    offers, told = rules.offers(), {each.budget: each for each in picture.snapshot.spent}
+    for budget in rules.budgets:
+        asked = 0.0
+        spent = told.get(budget.name)
+        for submit in submits:
+            price = offers[submit.offer].price_milli / 1000 if submit.offer in offers else 0.0
+            if not budget.sites or submit.site in budget.sites:
+                left_s = submit.lifetime_s if spent is None else spent.ends_at - picture.now
+                asked += len(submit.names) * price * max(0, min(submit.lifetime_s, left_s)) / 3600
+        if not asked:
+            continue
+        if spent is None:
+            found.append(Breach("budget", f"{budget.name}: nobody knows what was spent of it"))
+            continue
+        lives = 0.0
+        for track in picture.tracks:
+            offer = offers.get(track.offer)
+            if offer is not None and (not budget.sites or track.site in budget.sites):
+                start = max(picture.now if track.joined_at is None else track.joined_at, spent.begins_at)
+                born = picture.now if track.started_at is None else track.started_at
+                end = Instant(born + offer.lifetime_s) if track.ends_at is None else track.ends_at
+                lives += offer.price_milli / 1000 * max(0, min(end, spent.ends_at) - start) / 3600
+        over = asked + lives + (spent.micro - budget.amount_micro) / 1e6
+        if over > 1e-6:
+            found.append(Breach("budget", f"{budget.name}: exceeded by {over:g}"))
     return found
 
 

@@ -154,9 +154,11 @@ def _offer_reason(entry: OpenOffer) -> Reason:
         return Reason(Because.ASKED_HERE, facts)
     full_pools = entry.full_pools
     if entry.full or full_pools:
-        left = min([entry.room.left, entry.site_room.left, *map(entry.left_for, full_pools)])
+        left = min([entry.left, *map(entry.left_for, full_pools)])
         if not entry.full:  # Only for some: they are named, the others may go on.
             facts = (*facts, ("pool", ",".join(full_pools)))
+        elif (purse := entry.short_of) is not None:
+            return Reason(Because.OVER_BUDGET, (*facts, *purse.why))
         elif entry.site_takes is not None:
             facts = (*facts, ("site_takes", entry.site_takes))
         return Reason(Because.AT_LIMIT, (*facts, ("room", left)) if together > 1 else facts)

@@ -198,6 +198,15 @@ class OwnerRules:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What pilots of some sites may cost together in one period, at the prices of their offers."""
+
+    name: str
+    amount_micro: int
+    sites: tuple[SiteName, ...] = ()  # none named means all
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyRule:
     """A policy by name and its numbers, as they stand in the journal."""
 
@@ -223,6 +232,7 @@ class Rules:
     # What is served before the rest, and whether that with least of it comes first; else in the order of
     # `look`, which is also how what is equal in all of these is told apart.
     first: tuple[tuple[First, bool], ...] = ()
+    budgets: tuple[Budget, ...] = ()
 
     def offers(self) -> dict[OfferKey, Offer]:
         return {offer.key: offer for site in self.sites for offer in site.offers}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from glidepath.core.because import Because
 from glidepath.core.cycle import Fact, Seen, Unseen
+from glidepath.core.provision.budget import Purse, covers, purses
 from glidepath.core.provision.health import Gate, gate, shrunk
 from glidepath.core.provision.memory import Health
 from glidepath.core.provision.offer import Kind, Limits, Offer, Rules, SiteRules
@@ -78,10 +79,25 @@ class OpenOffer:
     site_takes: int | None = None  # more of them, by the site's own word
     wanted_by: set[PoolName] = field(default_factory=set)  # pools with demand that it fits
     pool_rooms: Mapping[PoolName, Room] = field(default_factory=dict)  # of those with a limit at its site
+    purses: tuple[tuple[Purse, int], ...] = ()  # budgets that pay for it, and what one pilot may cost each
+
+    @property
+    def left(self) -> int:
+        """What the offer, its site and its budgets leave."""
+        left = min(self.room.left, self.site_room.left)
+        for purse, micro in self.purses:
+            left = min(left, purse.left_micro // micro)
+        return left
+
+    @property
+    def short_of(self) -> Purse | None:
+        """A budget that cannot pay for one request more."""
+        together = self.offer.together
+        return next((purse for purse, micro in self.purses if purse.left_micro < micro * together), None)
 
     @property
     def full(self) -> bool:
-        return min(self.room.left, self.site_room.left) < self.offer.together
+        return self.left < self.offer.together
 
     @property
     def full_pools(self) -> list[PoolName]:
@@ -90,10 +106,9 @@ class OpenOffer:
         return sorted(p for p in self.wanted_by if self.left_for(p) < together)
 
     def left_for(self, pool: PoolName) -> int:
-        """What the offer, its site, and the site's limit for this pool leave."""
-        left = min(self.room.left, self.site_room.left)
+        """The same, and what the site's limit for this pool leaves."""
         room = self.pool_rooms.get(pool)
-        return left if room is None else min(left, room.left)
+        return self.left if room is None else min(self.left, room.left)
 
     def takes(self, pool: PoolName) -> bool:
         return not self.site.pools or pool in self.site.pools
@@ -187,6 +202,8 @@ class Market:
             entry.site_room.left = 0
         if pool in entry.pool_rooms:
             entry.pool_rooms[pool].left -= count
+        for purse, micro in entry.purses:
+            purse.left_micro -= count * micro
         entry.tally += count
         entry.asked += count
 
@@ -218,7 +235,7 @@ def market(picture: Picture, rules: Rules) -> Market:
         """Of a limit that spans sites: less by the pilots that may be at a site that was never seen."""
         return _behind(room(limits, counts), limits, hidden)
 
-    probing = _probing(picture)
+    probing, budgets = _probing(picture), purses(picture, rules)
     offers: dict[OfferKey, OpenOffer] = {}
     for site in rules.sites:
         site_room = room(site.limits, by_site.get(site.name))
@@ -231,6 +248,7 @@ def market(picture: Picture, rules: Rules) -> Market:
             entry = _open_offer(picture, site, offer, room=offer_room, site_room=site_room)
             entry.pool_rooms, entry.site_takes = pool_rooms, takes
             _close(entry, picture, rules, probing)
+            _close_for_budget(entry, budgets)
             offers[offer.key] = entry
     default = next((owner.limits for owner in rules.owners if owner.owner == "*"), None)
     return Market(
@@ -384,6 +402,16 @@ def _close_for_breaker(entry: OpenOffer, picture: Picture, probing: set[str]) ->
                 return
             # One request is the probe, and it starts as many as it must.
             room.left, room.once = min(room.left, together), True
+
+
+def _close_for_budget(entry: OpenOffer, budgets: tuple[Purse, ...]) -> None:
+    """Those that pay for it come with what a pilot costs them that lives as long as it may."""
+    mine = (each for each in budgets if covers(each.budget, entry.site.name))
+    prices = ((each, each.price_of(entry.offer.price_milli, entry.lifetime_s)) for each in mine)
+    entry.purses = tuple((purse, micro) for purse, micro in prices if micro)
+    short = entry.short_of
+    if entry.closed is None and short is not None:
+        entry.closed, entry.why = Because.OVER_BUDGET, short.why
 
 
 def _breaker_facts(health: Health, now: Instant) -> tuple[Fact, ...]:

@@ -56,6 +56,16 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What pilots that are over have cost of a budget in a period of it."""
+
+    budget: str
+    micro: int
+    begins_at: Instant
+    ends_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     now: Instant
     demand: tuple[tuple[PoolName, SourceName, Sighting[DemandSight]], ...]
@@ -64,3 +74,4 @@ class Snapshot:
     windows: tuple[Window, ...] = ()
     pauses: tuple[Pause, ...] = ()
     stopping: bool = False  # glidepath itself is ending
+    spent: tuple[Spent, ...] = ()
