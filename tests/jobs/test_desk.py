@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from glidepath.config import Settings
+from glidepath.core.place.rank import Cause
 from glidepath.jobs.desk import Asked, What, Wish, Word
 from glidepath.jobs.errors import Clash, DeskError, Unanswered, Unknown, Unusable
 from glidepath.jobs.submission import read_submission
@@ -361,6 +362,23 @@ def test_what_a_cluster_has_to_say_is_told_of_its_partitions_and_of_jobs_that_wa
     scene.world.cluster.notes = ()
     scene.world.turn()
     assert told() == {"here": [], "local": []}
+
+
+def test_limits_that_are_not_kept_are_told_of_partitions_and_to_whom_they_concern(scene: DeskScene) -> None:
+    """Below every explanation nobody would read it any more."""
+    scene.world.cluster.unkept = ("memory of jobs is not limited",)
+    told = "cluster `lab`: memory of jobs is not limited"
+    plain = scene.placed(ANN, start_after="+2h")
+    asks = scene.placed(ANN, start_after="+2h", mem="1GiB")
+    ended, done = scene.placed(ANN), scene.placed(ANN)
+    scene.world.turns(2)
+    scene.world.cluster.end(f"{ended}.1", Cause.MEMORY)
+    scene.world.cluster.end(f"{done}.1", Cause.EXITED, code=1)
+    scene.world.until_over(ended, done)
+    notes = {row["name"]: row["notes"] for row in scene.desk.partitions(ANN)}
+    assert notes == {"here": ["memory of jobs is not limited"], "local": []}
+    jobs = (plain, asks, ended, done)
+    assert [told in scene.desk.explain(ANN, job)["explained"] for job in jobs] == [False, True, True, False]
 
 
 def test_other_settings_hold_from_the_next_question_on(scene: DeskScene) -> None:

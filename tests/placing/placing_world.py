@@ -91,12 +91,15 @@ class MemoryCluster:
         self.half_made = False  # a start makes only a part, of which nobody is sure
         self.away = ""
         self.notes: tuple[str, ...] = ()  # what it has to say to people
+        self.unkept: tuple[str, ...] = ()
         self.begin_after_s = 0
         self.late: set[str] = set()  # keys of which nobody has heard yet that they are over
 
     def nodes(self, *, now: Instant) -> NodeListing:
         self._seen()
-        return NodeListing(tuple(NodeSeen(node) for node in self.node.values()), notes=self.notes)
+        return NodeListing(
+            tuple(NodeSeen(node) for node in self.node.values()), notes=self.notes, unkept=self.unkept
+        )
 
     def _seen(self) -> None:
         if self.away:

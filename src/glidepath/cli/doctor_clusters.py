@@ -33,8 +33,8 @@ def clusters(place: Located) -> Iterator[Finding]:
         if seen is None:
             yield Finding(f"cluster {name}", "ok", "not planned with yet; `glidepath up` does that")
             continue
-        for note in seen.notes:
+        for note in seen.told:
             yield Finding(f"cluster {name}", "warn", note)
-        if not seen.notes:
+        if not seen.told:
             count = len(seen.nodes)
             yield Finding(f"cluster {name}", "ok", f"{count} node{'' if count == 1 else 's'}")

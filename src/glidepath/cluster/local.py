@@ -99,7 +99,10 @@ class LocalCluster:
     def nodes(self, *, now: Instant) -> NodeListing:
         self._home.stat()  # A home that is gone cannot keep what runs.
         note = told(self._tree(), asked=self._cgroup)
-        return NodeListing(tuple(NodeSeen(node) for node in self._nodes), notes=(note,) if note else ())
+        said = (note,) if note else ()
+        nodes = tuple(NodeSeen(node) for node in self._nodes)
+        # Where a group was asked for, no job starts without it, which concerns everybody.
+        return NodeListing(nodes, notes=said) if self._cgroup else NodeListing(nodes, unkept=said)
 
     def _tree(self) -> Tree:
         """Looked for once, and again only while a group that was asked for cannot be used."""

@@ -56,7 +56,7 @@ class Places:
             load = _load([(phase, n) for (of, _, phase), n in counts.items() if of == name])
             paused = _paused(words.get(f"partition:{name}"))
             seen = doors.placing(cluster).seen_cluster()
-            notes = {"notes": list(seen.notes) if seen is not None else []}
+            notes = {"notes": list(seen.told) if seen is not None else []}
             items.append({**_partition(name, "placed", cluster), **rules, **paused, **load, **notes})
         return sorted(items, key=lambda one: str(one["name"]))
 

@@ -17,6 +17,7 @@ from glidepath.jobs.desk import Item
 from glidepath.jobs.doors import Doors, Now
 from glidepath.jobs.errors import Unanswered
 from glidepath.jobs.items import likely_item
+from glidepath.jobs.submission import MEMORY_MIB
 from glidepath.journal.placing import PlacingJournal
 from glidepath.journal.rights import read_accounts
 from glidepath.machinecode import spare
@@ -137,9 +138,17 @@ class Plans:
         )
         said = lines(told, lambda at: now.text(at) or "never")
         said += [f"cluster `{cluster}`: {note}" for note in world.cluster.notes]
+        if found.record.job.ask.size.memory_mib != MEMORY_MIB:
+            said += self.unkept(found)
         if self.silent(cluster):
             said.append("nobody plans at present: `glidepath up` does not run")
         return tuple(said)
+
+    def unkept(self, found: PlacedJob) -> tuple[str, ...]:
+        """Which limits of jobs are not kept where it is, for whoever asked for one or ended at one."""
+        cluster = self.doors.cluster_of(found.job.spec.partition)
+        seen = self.doors.placing(cluster).seen_cluster()
+        return tuple(f"cluster `{cluster}`: {note}" for note in seen.unkept) if seen is not None else ()
 
     def _world(self, cluster: str, *, also: tuple[Job, ...] = ()) -> tuple[World, Book, Memory]:
         """What the next plan would be made of, from what is in the store."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from glidepath.config import Settings
+from glidepath.core.place.rank import Cause
 from glidepath.core.place.record import Phase
 from glidepath.core.schedule.job import JobName, last_start, too_late
 from glidepath.core.text import known_word
@@ -277,6 +278,8 @@ class StoredDesk(ServedDesk):
         if found.record.phase is Phase.OVER:
             why = f": {found.job.reason}" if found.job.reason else ""
             said: tuple[str, ...] = (f"job `{found.id}` is over, {found.stands}{why}",)
+            if any(rank.cause is Cause.MEMORY for _, rank in self._doors.placed.ranks(job)):
+                said += self._plans.unkept(found)
         else:
             said = self._plans.explained(found, now, lambda name: self._sees(caller, name))
         return {**placed_item(found, now), "explained": list(said)}

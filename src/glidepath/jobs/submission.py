@@ -23,6 +23,8 @@ from glidepath.store import placed_spec as places
 # So many mistakes of one wish are named in its one sentence; all of them are in the places.
 NAMED_MAX = 5
 KEY_LETTERS_MAX = 100
+# Of each rank, where a wish says nothing of it.
+MEMORY_MIB = 512
 FILE_FORM = "each is a table of `path`, `content` and perhaps `mode`"
 VOLUME_FORM = "each is a table of `name`, `path` and perhaps `read_only`"
 _FORMS = {"files": FILE_FORM, "volumes": VOLUME_FORM}
@@ -97,7 +99,7 @@ class Submission(Table):
         "with a port or a terminal, else batch.",
     )
     cpus: values.Cpus = Field(default=1000, description="CPUs of each rank, such as `2`, `0.5` or `500m`.")
-    mem: values.Size = Field(default=512, description="Memory of each rank, such as `4GiB`.")
+    mem: values.Size = Field(default=MEMORY_MIB, description="Memory of each rank, such as `4GiB`.")
     disk: values.Size = Field(default=0, description="Disk of each rank, such as `10GiB`.")
     gpus: values.Gpus = Field(default=0, description="GPUs of each rank.")
     trait: values.Traits = Field(

@@ -250,7 +250,7 @@ class PlacingJournal:
 
 
 def _differs(cluster: Cluster, kept: Cluster | None) -> bool:
-    return kept is None or cluster.notes != kept.notes or cluster != kept
+    return kept is None or cluster.told != kept.told or cluster != kept
 
 
 def _promise_words(one: Promise, had: Instant | None, last: Instant | None) -> tuple[str, str]:

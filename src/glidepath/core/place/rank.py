@@ -170,6 +170,7 @@ class NodeListing:
     nodes: tuple[NodeSeen, ...]
     age_s: int = 0
     notes: tuple[str, ...] = ()  # what else its door has to say to people
+    unkept: tuple[str, ...] = ()  # which limits of jobs are not kept there, for those whom it concerns
 
 
 def variables(ranks: RankSet, rank: int, hosts: tuple[str, ...]) -> dict[str, str]:

@@ -93,8 +93,8 @@ class Surroundings:
     cluster: Cluster
 
     def shows(self, listing: NodeListing, words: tuple[Word, ...], rules: Rules) -> bool:
-        same = rules is self.rules and words == self.words and listing.notes == self.cluster.notes
-        return same and listing.nodes == self.nodes
+        same = rules is self.rules and words == self.words and listing.nodes == self.nodes
+        return same and self.cluster.told == (*listing.notes, *listing.unkept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def cluster_of(listing: NodeListing, rules: Rules, words: tuple[Word, ...]) -> C
         replace(part, nodes=tuple(name for name in part.nodes if name in there) if part.nodes else names)
         for part in rules.partitions
     )
-    return Cluster(nodes, partitions, rules.windows, rules.overheads, listing.notes)
+    return Cluster(nodes, partitions, rules.windows, rules.overheads, listing.notes, listing.unkept)
 
 
 def _node(node: Node, others: Resources, shut: set[str]) -> Node:

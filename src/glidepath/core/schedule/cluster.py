@@ -78,6 +78,12 @@ class Cluster:
     windows: tuple[Window, ...] = ()
     overheads: tuple[tuple[str, Resources], ...] = ()  # what a runtime takes beside each job: Kata
     notes: tuple[str, ...] = field(default=(), compare=False)  # of its door, for people
+    unkept: tuple[str, ...] = field(default=(), compare=False)  # limits of jobs that are not kept there
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """All that its door has to say."""
+        return (*self.notes, *self.unkept)
 
 
 @dataclass(frozen=True, slots=True)
