@@ -12,8 +12,8 @@ from glidepath.notices.sending import Sent
 from glidepath.notices.words import Letter
 from glidepath.notifying import Notifying
 from glidepath.store.notices import NoticeStore, Way
-from notices.receivers import until
 from placing.placing_world import PlacingWorld
+from whole.running import until
 
 ALL = ("start", "moved", "limit", "again", "end")
 

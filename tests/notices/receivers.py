@@ -9,20 +9,12 @@ import http.server
 import socketserver
 import ssl
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 WAIT_S = 120.0
-
-
-def until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not true():
-        assert time.monotonic() < deadline, f"after {WAIT_S:.0f} s still not: {what}"
-        time.sleep(0.02)
 
 
 @dataclass(frozen=True)

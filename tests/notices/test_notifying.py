@@ -15,8 +15,9 @@ from glidepath.notices.sending import Fault, Undone
 from glidepath.store.notices import Way
 from glidepath.store.people import PeopleStore, Person
 from notices.notice_world import NoticeWorld
-from notices.receivers import WAIT_S, until
+from notices.receivers import WAIT_S
 from store.conftest import store_url
+from whole.running import until
 
 __all__ = ["store_url"]
 

@@ -69,7 +69,7 @@ class Set(Change):
         given = self.given
         on = tuple(word.strip() for word in given["on"].split(",") if word.strip())
         dry = given["dry_run"]
-        with at_desk(self, write=not dry) as (desk, caller):
+        with at_desk(self, write=not dry, create=not dry) as (desk, caller):
             item = dict(desk.notices.set(caller, given["to"], name=given["name"], on=on, dry=dry))
         secret = (item["secret"],) if item["secret"] else ()
         kept = (
