@@ -12,6 +12,7 @@ from bench import (
     decide,
     embedded,
     eta,
+    job_bind,
     job_kueue,
     job_promise,
     job_start,
@@ -58,6 +59,7 @@ def main() -> int:
         ("kube_watch", kube_watch),
         ("kube_reaction", kube_reaction),
         ("job_start", job_start),
+        ("job_bind", job_bind),
         ("policies", policies),  # The longest by far: about an hour and a half on two cores.
     ):
         print(f"\n== {name}", flush=True)

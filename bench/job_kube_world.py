@@ -71,18 +71,25 @@ class Moments:
         self._thread.start()
 
     def _follow(self) -> None:
-        query = {"watch": "1", "resourceVersion": self._version, "timeoutSeconds": WATCH_S}
+        """A server ends the stream of whoever does not keep up; the next one goes on where it ended."""
         live = self._over.is_set
-        with self._api.lines(self._path, query, silent_s=WATCH_S, live=lambda: not live()) as lines:
-            for line in lines:
-                pod = json.loads(line)["object"]
-                if self._met(pod):
-                    self.at.setdefault(pod["metadata"]["name"], time.monotonic())
+        while not live():
+            query = {"watch": "1", "resourceVersion": self._version, "timeoutSeconds": WATCH_S}
+            with self._api.lines(self._path, query, silent_s=WATCH_S, live=lambda: not live()) as lines:
+                for line in lines:
+                    pod = json.loads(line)["object"]
+                    self._version = pod["metadata"]["resourceVersion"]
+                    if self._met(pod):
+                        self.at.setdefault(pod["metadata"]["name"], time.monotonic())
+            time.sleep(POLL_S)
+
+    def follows(self) -> bool:
+        return self._thread.is_alive()
 
     def of(self, name: str, *, wait_s: float) -> float:
         until = time.monotonic() + wait_s
         while name not in self.at:
-            if not self._thread.is_alive():
+            if not self.follows():
                 raise RuntimeError("the watch on the cluster ended; nothing can be measured")
             if time.monotonic() > until:
                 raise TimeoutError(f"`{name}` did not get there within {wait_s:g} s")
