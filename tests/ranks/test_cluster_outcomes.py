@@ -377,3 +377,13 @@ def test_a_service_that_is_not_as_we_wrote_it_stops_the_listing(server: Server, 
             return False
 
         until("it is said", raises, wait_s=WAIT_S)
+
+
+def test_nothing_is_started_that_would_stand_open(server: Server, tmp_path: Path) -> None:
+    server.faults["POST networkpolicies"] = [status(403, "Forbidden")] * 9
+    with a_door(server, tmp_path) as door:
+        refused = door.start(ranks())
+    assert isinstance(refused, Failed)
+    assert "jobs cannot be kept apart" in refused.why
+    assert "or set `separate = false`" in refused.why
+    assert not server.made

@@ -37,4 +37,7 @@ def clusters(place: Located) -> Iterator[Finding]:
             yield Finding(f"cluster {name}", "warn", note)
         if not seen.told:
             count = len(seen.nodes)
-            yield Finding(f"cluster {name}", "ok", f"{count} node{'' if count == 1 else 's'}")
+            found = f"{count} node{'' if count == 1 else 's'}"
+            if place.settings.clusters[name].kind == "local":
+                found += "; its jobs share the network of this machine, and nothing keeps them apart there"
+            yield Finding(f"cluster {name}", "ok", found)

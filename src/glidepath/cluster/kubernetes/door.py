@@ -169,6 +169,8 @@ class KubernetesCluster:
             return Failed(f"there are {self.settings.sets_max} jobs of ours in the namespace, `sets_max`")
         # Asked before anything is made: what cannot be read must not leave half a set behind.
         rooms = self._rooms(ranks)
+        # Before anything else is made, also for a set of one pod. One with peers has a Service all the same:
+        # its policies go with that, and others find it by name through it.
         opened.steward.separation.ready()
         anchor, fresh = self._anchored(objects, ranks)
         if isinstance(anchor, (Done, Failed, Refused)):
