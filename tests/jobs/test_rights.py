@@ -9,7 +9,7 @@ import pytest
 
 from glidepath.jobs.caller import Caller
 from glidepath.jobs.desk import Asked, JobDesk, LogAsked
-from glidepath.jobs.errors import DeskError, Forbidden, Unknown
+from glidepath.jobs.errors import DeskError, Forbidden, Unknown, Unusable
 from glidepath.jobs.stored import StoredDesk
 from glidepath.jobs.submission import read_submission
 from jobs.desk_scene import (
@@ -196,6 +196,24 @@ def test_nobody_goes_beside_a_job_that_they_may_not_see(scene: DeskScene) -> Non
         scene.placed(ANN, beside=NEVER_WAS)
     assert str(unseen.value) == str(never.value).replace(str(NEVER_WAS), str(hidden))
     assert scene.placed(CLEO, beside=hidden) > hidden
+
+
+def test_whom_a_job_may_be_beside_is_told_before_anything_is_submitted(scene: DeskScene) -> None:
+    """It opens the network between the two, so that to see the other one is not enough."""
+    shared = scene.placed(BEN, project="astro")
+    over = scene.pulled(ANN)
+    scene.desk.cancel(ANN, over)
+    pulled = scene.pulled(ANN)
+    known = len(scene.desk.list(ADMIN, Asked()))
+    for other, words in (
+        (shared, f"job {shared} is of `{BEN.name}`; a job beside it is reached by it"),
+        (over, f"job {over} is over"),
+        (pulled, f"job {pulled} waits for a pilot"),
+    ):
+        with pytest.raises(Unusable, match=words):
+            scene.placed(ANN, beside=other)
+    assert scene.placed(BEN, beside=shared) > shared
+    assert len(scene.desk.list(ADMIN, Asked())) == known + 1
 
 
 def test_only_operators_insist_and_say_words(scene: DeskScene) -> None:

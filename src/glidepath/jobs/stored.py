@@ -45,6 +45,7 @@ from glidepath.jobs.items import (
 )
 from glidepath.jobs.kept import no_such_job
 from glidepath.jobs.logs import log_piece
+from glidepath.jobs.neighbour import neighbour_trouble
 from glidepath.jobs.notices import StoredNotices
 from glidepath.jobs.places import Places
 from glidepath.jobs.plans import SOMEBODYS, Plans
@@ -154,8 +155,12 @@ class StoredDesk(ServedDesk):
         goal = goal_of(wish, doors.settings)
         if not goal.placed:
             return pulled_spec(wish, caller, goal)
-        if wish.beside is not None and doors.sights.find(_eyes(caller), wish.beside) is None:
-            raise unusable((("beside", no_such_job(wish.beside, doors.settings.keep)),))
+        if wish.beside is not None:
+            other = doors.sights.find(_eyes(caller), wish.beside)
+            if other is None:
+                raise unusable((("beside", no_such_job(wish.beside, doors.settings.keep)),))
+            if why := neighbour_trouble(caller, other, goal.partition, doors.settings):
+                raise unusable((("beside", why),))
         when = When(doors.wall(), doors.clock().at_wall)
         rules = doors.settings.partitions[goal.partition]
         return placed_spec(wish, caller, rules, partition=goal.partition, when=when)
