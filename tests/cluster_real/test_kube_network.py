@@ -91,3 +91,23 @@ def test_connected_jobs_are_named_to_each_other_and_kept_apart_from_all_others(w
     assert isinstance(world.door.clear(SECOND), Done)
     until("its policy has gone with it", lambda: WITH not in policies(world), wait_s=LONG_S)
     assert {FLOOR, RANKS} <= set(policies(world))
+
+
+def test_what_a_crash_left_is_mended_both_ways(world: World) -> None:
+    """One of us died with a policy not made yet, and one that is left of a job that is gone."""
+    world.start(world.ranks("sleep 600", nodes=(NODE, NODE)))
+    begins(world, KEY)
+    stray = {**policies(world)[RANKS]}
+    meta = {
+        "name": "gp-9-1-ranks",
+        "namespace": world.namespace,
+        "labels": {**stray["metadata"]["labels"], "glidepath/set": "9.1"},
+    }
+    world.door.close()
+    world.cluster.apply({**stray, "metadata": meta})
+    world.kubectl("delete", "networkpolicies", RANKS, FLOOR)
+    world.again()
+    world.door.list(now=Instant(5000))
+    until("both are as they were", lambda: set(policies(world)) == {FLOOR, RANKS}, wait_s=LONG_S)
+    (owner,) = policies(world)[RANKS]["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("Service", "gp-1-1")
