@@ -44,6 +44,7 @@ from glidepath.scheduler import PlaceDoors, Scheduler
 from glidepath.store.engine import Store, StoreError
 from glidepath.store.lease import NOT_OURS, Held
 from glidepath.store.placed import PlacedStore
+from glidepath.store.windows import Calendar
 
 # How often the store is asked for something new while there is nothing to do: people wait for an answer. Who
 # writes into it from this home says so; others are found in this time.
@@ -194,7 +195,7 @@ class Placement:
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"cluster {self.name}", daemon=True)
         self._newest = 0  # of what people asked for
-        self._heard: tuple[Word, ...] = ()  # of operators, before the last turn
+        self._heard: tuple[object, ...] = ()  # of operators, before the last turn
         self._pace, self._took_s = Pace(), 0.0
 
     @property
@@ -233,7 +234,7 @@ class Placement:
             self._wait(max(began + wait_s, ended + min(self._took_s, self.scheduler.rules.cycle_s_min)))
 
     def _once(self) -> float:
-        self._newest, self._heard = self.jobs.newest_event(), self.scheduler.doors.words()
+        self._newest, self._heard = self.jobs.newest_event(), self._said()
         cycle = self.cycle()
         self.trouble = f"the cluster `{self.name}`: {cycle.unrecorded}" if cycle.unrecorded else ""
         roll = cycle.snapshot.roll
@@ -272,9 +273,13 @@ class Placement:
             self.woken.wait(min(look_at, cluster_look_at if lively else due, due) - now)
             now = time.monotonic()
 
+    def _said(self) -> tuple[object, ...]:
+        """What operators say by now: words, and windows of the calendar."""
+        return self.scheduler.doors.words(), self.scheduler.doors.windows()
+
     def _asked(self) -> bool:
         try:
-            if self.scheduler.doors.words() != self._heard:
+            if self._said() != self._heard:
                 return True
             asked, newest = self.jobs.asked_since(self._newest)
         except OSError:
@@ -342,6 +347,7 @@ class Placements:
             calls=ThreadCalls(),
             clock=self._clock,
             words=self._words,
+            windows=Calendar(self._store, name, self._clock.wall, self._clock.at_wall),
             accounts=self.metering.accounts,
             ours=self._lease.check,
         )

@@ -47,6 +47,7 @@ from glidepath.core.place.turn import (
     turn,
 )
 from glidepath.core.quantity import Instant
+from glidepath.core.schedule.cluster import Window
 from glidepath.core.schedule.follow import Follower
 from glidepath.core.schedule.job import Ended
 from glidepath.ports import WORLD_ERRORS, Clock, Cluster, Several
@@ -73,6 +74,7 @@ class PlaceDoors:
     calls: Calls
     clock: Clock
     words: Callable[[], tuple[Word, ...]] = lambda: ()
+    windows: Callable[[], tuple[Window, ...]] = lambda: ()
     accounts: Callable[[], Accounts] = Accounts
     ours: Callable[[], bool] = lambda: True
     stopping: bool = False
@@ -108,8 +110,8 @@ class Scheduler:
             others = {split_key(one.key)[0] for one in sets.value.sets if one.key not in roll.keys}
             others -= roll.records.keys()
             known = doors.ledger.known(others) if others else known
-        words, accounts = doors.words(), doors.accounts()
-        return Snapshot(now, roll, nodes, sets, words, known, doors.stopping, accounts)
+        words, windows, accounts = doors.words(), doors.windows(), doors.accounts()
+        return Snapshot(now, roll, nodes, sets, words, windows, known, doors.stopping, accounts)
 
     def _sighting(self, key: str, answers: dict[str, Answer], now: Instant) -> Seen[Any] | Unseen:
         found = answers[key]

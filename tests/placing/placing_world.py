@@ -40,6 +40,7 @@ from glidepath.store.job import JobSpec
 from glidepath.store.migrations import migrate
 from glidepath.store.placed import PlacedJob, PlacedStore
 from glidepath.store.placed_spec import PlacedSpec
+from glidepath.store.windows import Calendar
 
 T0 = 1_800_000_000
 HERE = PartitionName("here")
@@ -272,6 +273,7 @@ class PlacingWorld:
             InlineCalls(),
             self.time,
             words=lambda: self.words,
+            windows=Calendar(self.store, "lab", self.time.wall, lambda wall: Instant(int(wall))),
             accounts=self.accounts,
         )
         self.scheduler = Scheduler(doors, self.rules)

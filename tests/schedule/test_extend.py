@@ -143,7 +143,8 @@ def test_nobody_runs_into_a_window(forced: bool) -> None:
         (window(15, 30, projects=("sea",)), False),
         (window(15, 30), False),
         (window(5, 30), False),  # it is in it already, and would be for longer
-        (window(5, 10), True),  # over when the old limit is
+        (window(5, 10), False),  # it is ended for it, before its old limit
+        (window(0, 1), True),  # over by now
     ],
 )
 def test_only_windows_that_close_its_nodes_for_it_count(closed: Window, expected: bool) -> None:

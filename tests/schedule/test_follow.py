@@ -57,6 +57,9 @@ def nodes() -> Cluster:
     return replace(made, partitions=(*made.partitions, small))
 
 
+WHERE: tuple[tuple[str, ...], ...] = ((), ("a",), ("b", "c"))
+
+
 @dataclass
 class Story:
     """A world to which things happen, seen by both."""
@@ -137,6 +140,16 @@ class Story:
         changed[at] = replace(changed[at], state=draw.draw(st.sampled_from(NodeState)))
         self.cluster = replace(self.cluster, nodes=tuple(changed))
 
+    def window(self, draw: st.DataObject) -> None:
+        """One is made or moved, or all are cancelled."""
+        first = self.now // 60 + draw.draw(st.integers(-2, 40))
+        whose = draw.draw(st.sampled_from(({}, {"projects": ("p",)}, {"people": ("ann",)})))
+        made = window(
+            first, first + draw.draw(st.integers(1, 30)), *draw.draw(st.sampled_from(WHERE)), **whose
+        )
+        kept = draw.draw(st.sampled_from((self.cluster.windows[:1], ())))
+        self.cluster = replace(self.cluster, windows=draw.draw(st.sampled_from(((*kept, made), ()))))
+
     def use(self, draw: st.DataObject) -> None:
         self.used = (
             Used(ProjectName("p"), Owner("ann"), draw.draw(st.integers(-1, 9)) * 1e6, Instant(self.now)),
@@ -174,7 +187,7 @@ def jobs(draw: st.DrawFn) -> Job:
 
 
 STEPS = ("submit",) * 6 + ("start",) * 5 + ("end",) * 4 + ("wait",) * 4
-STEPS += ("cancel", "requeue", "pause", "node", "use", "forget")
+STEPS += ("cancel", "requeue", "pause", "node", "use", "forget", "window")
 
 
 @settings(max_examples=40, deadline=None)

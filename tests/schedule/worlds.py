@@ -36,10 +36,14 @@ def cluster(*nodes: Node, windows: tuple[Window, ...] = (), **more: Any) -> Clus
     return Cluster(nodes, (part,), windows)
 
 
-def window(first: int, last: int, *names: str, projects: tuple[str, ...] = ()) -> Window:
+def window(
+    first: int, last: int, *names: str, projects: tuple[str, ...] = (), people: tuple[str, ...] = ()
+) -> Window:
     circle = tuple(ProjectName(name) for name in projects)
     opens, closes = Instant(first * MINUTE), Instant(last * MINUTE)
-    return Window(f"w{first}", opens, closes, tuple(NodeName(name) for name in names), circle)
+    return Window(
+        f"w{first}", opens, closes, tuple(NodeName(name) for name in names), circle, tuple(map(Owner, people))
+    )
 
 
 def job(text: str, came: int = 0, **more: Any) -> Job:

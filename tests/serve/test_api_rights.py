@@ -35,9 +35,12 @@ OF_MANY: dict[str, Case] = {
     "me": ("GET", "/me", None),
     "usage": ("GET", "/usage?by=owner,project&step=hour", None),
     "projects": ("GET", "/projects", None),
+    "windows": ("GET", "/windows?over=true", None),
+    "window": ("GET", "/windows/1", None),
     "submit": ("POST", "/jobs?wait=0", {"command": ["true"], "partition": "main"}),
     "test": ("POST", "/jobs/test", {"command": ["true"], "partition": "main"}),
 }
+FAR_AWAY = {"all": True, "starts": "+30d", "lasts": "1h"}
 OF_OPERATORS: dict[str, Case] = {
     "pause_queue": ("POST", "/queues/batch/pause", {"why": "mine"}),
     "resume_queue": ("POST", "/queues/batch/resume", None),
@@ -46,6 +49,9 @@ OF_OPERATORS: dict[str, Case] = {
     "cordon_node": ("POST", "/nodes/n1/cordon", {"why": "mine"}),
     "drain_node": ("POST", "/nodes/n1/drain", {"why": "mine"}),
     "resume_node": ("POST", "/nodes/n1/resume", None),
+    "add_window": ("POST", "/windows", {**FAR_AWAY, "dry": True}),
+    "move_window": ("POST", "/windows/1/move", {"version": 1, "lasts": "1h", "dry": True}),
+    "cancel_window": ("POST", "/windows/1/cancel", {"version": 1, "dry": True}),
 }
 # Of people: everybody knows themselves, and admins everybody.
 OF_ADMINS: dict[str, Case] = {
@@ -89,6 +95,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
             ("phil", "viewer", ("physics",)),
         ):
             made.person(name, role, projects)
+        code, said = made.ask("POST", "/windows", {**FAR_AWAY, "why": "new disks"}, who="carol")
+        assert (code, said["id"]) == (201, 1), said
         yield made
 
 

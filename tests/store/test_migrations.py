@@ -85,6 +85,7 @@ EARLIER = {
     10: (),
     11: ("DROP INDEX jobs_owner", "DROP INDEX placed_project"),
     12: (),
+    14: ("ALTER TABLE placed DROP COLUMN cut_at",),
 }
 OF_TABLE = {
     3: "pauses",
@@ -93,6 +94,7 @@ OF_TABLE = {
     10: "usage_hours",
     11: "placed",
     12: "usage_hours",
+    14: "placed",
 }
 
 

@@ -30,6 +30,11 @@ NOUNS: dict[str, Entry] = {
     ),
     "partition": Entry("partition", "where jobs can be submitted", ("list", "pause", "resume")),
     "node": Entry("node", "nodes of clusters, and what runs on them", ("list", "cordon", "drain", "resume")),
+    "window": Entry(
+        "window",
+        "the calendar of clusters: when nodes are closed, or kept for somebody",
+        ("add", "list", "show", "move", "cancel"),
+    ),
     "demand": Entry("demand", "groups of waiting jobs, and why each is served as it is"),
     "pool": Entry("pool", "pools of workers: what waits, what runs", ("status", "pause", "resume")),
     "site": Entry(
@@ -81,7 +86,7 @@ NOUNS: dict[str, Entry] = {
 PLURALS = {
     f"{noun}s": noun
     for noun in (
-        *("job", "queue", "partition", "node", "pool", "site", "pilot", "plan", "demand", "journal"),
-        *("config", "token", "agent", "person", "project", "notice"),
+        *("job", "queue", "partition", "node", "window", "pool", "site", "pilot", "plan"),
+        *("demand", "journal", "config", "token", "agent", "person", "project", "notice"),
     )
 } | {"people": "person"}

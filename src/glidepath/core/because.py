@@ -95,8 +95,10 @@ class Because(StrEnum):
     LIMIT_REACHED = "the job has run to its time limit"
     LOST_NODE = "the job has lost a node"
     NODE_UNSURE = "a node of the job has not been heard of; nothing is done on doubt"
-    NOTICE_GIVEN = "the job has no time limit and a window is near"
-    WINDOW_OPENS = "the job has no time limit and its window opens now"
+    NOTICE_GIVEN = "a window is near that the job would run into"
+    WINDOW_OPENS = "a window opens that the job would run into"
+    WINDOW_CUTS = "a window opens before the job is over"
+    WINDOW_CUTS_NOT = "no window opens any more before the job is over"
     STOPPED_FOR = "the job may be stopped, and a project within its guarantee needs the room"
 
     RIGHT_LOST = "the job has lost its right to run"

@@ -91,6 +91,32 @@ class LogPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowWish:
+    """A window that an operator wants: times as people write them, and whom it is kept for, if anybody."""
+
+    starts: str = ""  # now
+    ends: str = ""  # or how long it lasts
+    lasts_s: int | None = None
+    cluster: str | None = None  # the only one
+    nodes: tuple[str, ...] = ()
+    everywhere: bool = False
+    projects: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowMove:
+    """Other times of a window that was seen in this version; its length stays where only a start is said."""
+
+    version: int | None
+    starts: str = ""
+    ends: str = ""
+    lasts_s: int | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Wish:
     """What somebody submits: jobs that are described alike, under a key of the client's or none."""
 
@@ -191,6 +217,24 @@ class JobDesk(Protocol):
     ) -> Item:
         """An operator's word: `name`, `state` and `say`, the sentence of what became of it."""
         ...
+
+    def windows(self, caller: Caller, *, over: bool = False) -> Sequence[Item]:
+        """The calendar: windows to come and open ones; with `over` also those that were."""
+        ...
+
+    def window(self, caller: Caller, number: int) -> Item: ...
+
+    def add_window(self, caller: Caller, wish: WindowWish, *, dry: bool = False) -> Item:
+        """The window, with `affected`: whose start or end is another one by it, and `say`."""
+        ...
+
+    def move_window(self, caller: Caller, number: int, move: WindowMove, *, dry: bool = False) -> Item:
+        """The same; a `Clash` where it is not any more what was seen."""
+        ...
+
+    def cancel_window(
+        self, caller: Caller, number: int, version: int | None, *, why: str = "", dry: bool = False
+    ) -> Item: ...
 
     def newest(self) -> int:
         """The number of the newest event of all: cheap, for whoever waits for a change."""

@@ -33,6 +33,8 @@ from glidepath.jobs.desk import (
     Submitted,
     UsageAsked,
     What,
+    WindowMove,
+    WindowWish,
     Word,
 )
 from glidepath.jobs.errors import Clash, DeskError, Forbidden, Unanswered, Unknown, Unusable
@@ -189,6 +191,29 @@ class FarDesk(JobDesk):
         path = f"/{what}s/{quote(name, safe='')}/{word}"
         return self._item("POST", path, {"why": why, "dry": dry}, again=True)
 
+    # The calendar of windows.
+
+    def windows(self, caller: Caller, *, over: bool = False) -> Sequence[Item]:
+        found: Sequence[Item] = self._look("/windows", {"over": "true" if over else None})["windows"]
+        return found
+
+    def window(self, caller: Caller, number: int) -> Item:
+        return self._item("GET", f"/windows/{number}")
+
+    def add_window(self, caller: Caller, wish: WindowWish, *, dry: bool = False) -> Item:
+        sent = {**_times(wish), "nodes": list(wish.nodes), "all": wish.everywhere, "cluster": wish.cluster}
+        sent |= {"projects": list(wish.projects), "people": list(wish.people)}
+        return self._item("POST", "/windows", {**sent, "dry": dry})
+
+    def move_window(self, caller: Caller, number: int, move: WindowMove, *, dry: bool = False) -> Item:
+        sent = {**_times(move), "version": move.version, "dry": dry}
+        return self._item("POST", f"/windows/{number}/move", sent)
+
+    def cancel_window(
+        self, caller: Caller, number: int, version: int | None, *, why: str = "", dry: bool = False
+    ) -> Item:
+        return self._item("POST", f"/windows/{number}/cancel", {"version": version, "why": why, "dry": dry})
+
     # The way there and back.
 
     def ask(self, method: str, path: str, body: Any = None, *, again: bool = False) -> Item:
@@ -318,6 +343,10 @@ class FarNotices(NoticeDesk):
 
     def remove(self, caller: Caller, name: str, *, dry: bool = False) -> Item:
         return self.desk.ask("POST", f"/notices/{quote(name, safe='')}/remove", {"dry": dry})
+
+
+def _times(said: WindowWish | WindowMove) -> Item:
+    return {"starts": said.starts, "ends": said.ends, "lasts": said.lasts_s, "why": said.why}
 
 
 def _query(given: Mapping[str, object]) -> str:

@@ -111,10 +111,15 @@ def likely_item(one: Range, now: Now) -> Item:
 
 
 def ends_of(found: PlacedJob, now: Now) -> str | None:
+    """By its limit, or by the window that its owner was told of."""
     record = found.record
-    if record.began_at is None or record.job.limit_s is None or found.job.ended_wall is not None:
+    if record.began_at is None or found.job.ended_wall is not None:
         return None
-    return now.text(Instant(record.began_at + record.job.limit_s))
+    limit_s = record.job.limit_s
+    ends = [] if limit_s is None else [Instant(record.began_at + limit_s)]
+    if record.cut_at is not None:
+        ends.append(record.cut_at)
+    return now.text(min(ends, default=None))
 
 
 def attempt_item(attempt: Attempt) -> Item:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from glidepath.config import partitions_of, placed_of
 from glidepath.core.place.record import Phase
 from glidepath.core.provision.sight import Pause
+from glidepath.core.schedule.cluster import Node, NodeState, Window
 from glidepath.core.units import shown_resources
 from glidepath.jobs.desk import WORDS, Item, What, Word
-from glidepath.jobs.doors import Doors
+from glidepath.jobs.doors import Doors, Now
 from glidepath.jobs.errors import Unusable
 from glidepath.jobs.specs import no_such
 from glidepath.jobs.submission import unusable
@@ -62,7 +63,7 @@ class Places:
 
     def nodes(self, sees: SeesJob) -> list[Item]:
         """As the last plans saw them; only jobs that the caller may see are named."""
-        words, items = self._words(), []
+        words, items, now = self._words(), [], self.doors.now()
         for cluster in sorted(self.doors.settings.clusters):
             journal = self.doors.placing(cluster)
             seen = journal.seen_cluster()
@@ -73,7 +74,7 @@ class Places:
                         jobs.setdefault(seat.node, []).append(record.id)
             for node in seen.nodes if seen is not None else ():
                 word = words.get(f"node:{node.name}")
-                state = node.state.value if word is None else "drained" if word.drain else "cordoned"
+                state, why = _state(node, word, seen.windows if seen is not None else (), now)
                 items.append(
                     {
                         "name": str(node.name),
@@ -82,7 +83,7 @@ class Places:
                         "size": shown_resources(node.size),
                         "gpu_kind": node.gpu_kind,
                         "jobs": jobs.get(node.name, []),
-                        "why": word.why if word is not None else "",
+                        "why": why,
                     }
                 )
         return items
@@ -123,6 +124,22 @@ class Places:
 
     def _words(self) -> dict[str, Pause]:
         return {pause.about: pause for pause in self.doors.journal.pauses()}
+
+
+def _state(node: Node, word: Pause | None, windows: tuple[Window, ...], now: Now) -> tuple[str, str]:
+    """What an operator says of it comes first, then what a window does to it."""
+    if word is not None:
+        return "drained" if word.drain else "cordoned", word.why
+    ahead = [w for w in windows if w.touches((node.name,)) and w.closes_at > now.at]
+    first = min(ahead, key=lambda window: (window.opens_at, window.name), default=None)
+    if first is None:
+        return node.state.value, ""
+    if first.opens_at > now.at:
+        return node.state.value, f"window {first.name} opens at {now.text(first.opens_at)}"
+    state = node.state.value
+    if node.state is NodeState.UP:
+        state = "kept" if first.kept else "closed"
+    return state, f"window {first.name} closes at {now.text(first.closes_at)}"
 
 
 def _sound(why: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from glidepath.config import account_terms, book_of, placed_of
 from glidepath.core.cycle import Reason
 from glidepath.core.quantity import Instant
+from glidepath.core.schedule.cluster import Window
 from glidepath.core.schedule.job import Book, Job, JobName, Memory, World
 from glidepath.jobs.desk import Item
 from glidepath.jobs.doors import Doors, Now
@@ -26,6 +27,8 @@ from glidepath.store.sights import Found
 
 # A scheduler that has not written for so long does not run.
 SILENT_S_MAX = 60
+# More are not read by anybody.
+AFFECTED_MAX = 1000
 # What stands for a job that the caller may not see.
 SOMEBODYS = JobName("a job of others")
 
@@ -112,6 +115,36 @@ class Plans:
         found = estimates(world, book, memory, names, planned_only=True)
         return {int(name): likely_item(one, now) for name, one in found.items()}
 
+    def affected(
+        self, cluster: str, before: tuple[Window, ...], after: tuple[Window, ...], now: Now
+    ) -> list[Item]:
+        """Whose start or end is another one with other windows of the calendar, beside those of settings."""
+        world, book, memory = self._world(cluster)
+        from glidepath.core.schedule.cut import cut_by, waits_again
+        from glidepath.core.schedule.decide import decide
+        from glidepath.core.schedule.starts import moves, starts_of
+
+        own = tuple(window for window in world.cluster.windows if not window.number)
+        worlds = [
+            replace(world, cluster=replace(world.cluster, windows=(*own, *calendar)))
+            for calendar in (before, after)
+        ]
+        found: list[Item] = []
+        for one in world.running:
+            cuts = [cut_by(one, each.cluster.windows, world.now) for each in worlds]
+            limit_s = one.job.limit_s
+            limit_at = None if limit_s is None else Instant(one.started_at + limit_s)
+            ends = [limit_at if cut is None else cut.opens_at for cut in cuts]
+            if ends[0] != ends[1]:
+                then = "" if cuts[1] is None else "waits again" if waits_again(one.job) else "is over"
+                found.append(_affected(one.job, "ends", (now.text(ends[0]), now.text(ends[1])), then))
+        starts = [starts_of(decide(each, book, memory)) for each in worlds]
+        jobs = {job.name: job for job in world.waiting}
+        for move in moves(world, *starts):
+            after_text = None if move.after is None else now.text(move.after)
+            found.append(_affected(jobs[move.job], "starts", (now.text(move.before), after_text)))
+        return found[:AFFECTED_MAX]
+
     def verdict(self, found: PlacedJob, limit_s: int, *, forced: bool) -> Verdict:
         world, book, memory = self._world(self.doors.cluster_of(found.job.spec.partition))
         from glidepath.core.schedule.extend import Extension, extended
@@ -180,6 +213,12 @@ class Plans:
         if kept is None or kept.partitions != fresh.partitions:
             self._kept[cluster] = kept = fresh
         return kept
+
+
+def _affected(job: Job, what: str, times: tuple[str | None, str | None], then: str = "") -> Item:
+    """One job that a window is about; no time where there is none."""
+    of = {"job": int(job.name), "owner": str(job.owner), "project": str(job.project)}
+    return {**of, "what": what, "before": times[0], "after": times[1], "then": then}
 
 
 def _reason(reason: Reason, named: Callable[[JobName], JobName]) -> Reason:

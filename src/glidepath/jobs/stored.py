@@ -30,6 +30,8 @@ from glidepath.jobs.desk import (
     Submitted,
     UsageAsked,
     What,
+    WindowMove,
+    WindowWish,
     Wish,
     Word,
 )
@@ -52,6 +54,7 @@ from glidepath.jobs.plans import SOMEBODYS, Plans
 from glidepath.jobs.specs import When, goal_of, placed_spec, pulled_spec
 from glidepath.jobs.submission import Submission, unusable
 from glidepath.jobs.usage import usage_answer
+from glidepath.jobs.windows import Windows
 from glidepath.nudge import nudge
 from glidepath.store.engine import Store
 from glidepath.store.job import Job, JobSpec, JobState, checked_client_key, checked_limit
@@ -86,6 +89,7 @@ class StoredDesk(ServedDesk):
         self._doors = Doors(settings, store, home, wall, sleep, turn or threading.Lock())
         self._plans = Plans(self._doors)
         self._places = Places(self._doors)
+        self._windows = Windows(self._doors, self._plans)
 
     @property
     def settings(self) -> Settings:
@@ -381,6 +385,28 @@ class StoredDesk(ServedDesk):
     ) -> Item:
         _need(caller, Role.OPERATOR, f"{word} a {what}")
         return self._places.word(what, name, word, by=caller.name, why=why, dry=dry)
+
+    # The calendar of windows.
+
+    def windows(self, caller: Caller, *, over: bool = False) -> Sequence[Item]:
+        return self._windows.all(over=over)
+
+    def window(self, caller: Caller, number: int) -> Item:
+        return self._windows.show(number)
+
+    def add_window(self, caller: Caller, wish: WindowWish, *, dry: bool = False) -> Item:
+        _need(caller, Role.OPERATOR, "make a window")
+        return self._windows.add(wish, by=caller.name, dry=dry)
+
+    def move_window(self, caller: Caller, number: int, move: WindowMove, *, dry: bool = False) -> Item:
+        _need(caller, Role.OPERATOR, "move a window")
+        return self._windows.move(number, move, by=caller.name, dry=dry)
+
+    def cancel_window(
+        self, caller: Caller, number: int, version: int | None, *, why: str = "", dry: bool = False
+    ) -> Item:
+        _need(caller, Role.OPERATOR, "cancel a window")
+        return self._windows.cancel(number, version, by=caller.name, why=why, dry=dry)
 
     # Rights.
 

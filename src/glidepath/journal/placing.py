@@ -14,11 +14,12 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, select, update
 
-from glidepath.clock import Moment
+from glidepath.clock import Moment, iso
 from glidepath.core.account.run import Rates
 from glidepath.core.cycle import Did, Outcome, Plan, Refused
 from glidepath.core.place.acts import (
     Began,
+    Cut,
     Deny,
     Drop,
     Halt,
@@ -35,7 +36,8 @@ from glidepath.core.place.rank import RankSeen
 from glidepath.core.place.record import NEVER, Phase, Then
 from glidepath.core.place.roll import Roll
 from glidepath.core.quantity import Instant
-from glidepath.core.schedule.cluster import Cluster
+from glidepath.core.schedule.cluster import Cluster, Window
+from glidepath.core.schedule.cut import in_the_way
 from glidepath.core.schedule.job import JobName, Lesson, Memory, Promise, Tally, last_start
 from glidepath.core.units import shown_duration
 from glidepath.journal import wire
@@ -157,7 +159,8 @@ class PlacingJournal:
             nodes = (cluster or self._cluster or Cluster((), ())).nodes
             books = Books(conn, self.rates, by_name(nodes))
             held = _Changes(conn, moment, books).done(plan.actions)
-            told = self._promises(conn, schedule.promises, wall)
+            windows = (cluster or self._cluster or Cluster((), ())).windows
+            told = self._promises(conn, schedule.promises, wall, windows)
             self._state_kept(conn, moment, schedule, cluster)
             self._plans.keep(conn, moment, plan)
         self._told = {promise.job: promise for promise in schedule.promises}
@@ -193,7 +196,7 @@ class PlacingJournal:
             conn.execute(schedule_state.insert(), whole)
 
     def _promises(
-        self, conn: Connection, promises: tuple[Promise, ...], wall: float
+        self, conn: Connection, promises: tuple[Promise, ...], wall: float, windows: tuple[Window, ...]
     ) -> dict[JobName, Instant]:
         """Write those that changed, and tell owners of starts that are new or moved by much."""
         changed = [one for one in promises if self._told.get(one.job) is not one]
@@ -209,7 +212,10 @@ class PlacingJournal:
                 if had is None:
                     continue
                 last = self._last_start(one)
-            said.append(event_row(int(one.job), 0, wall, _promise_words(one, had, last)))
+            kind, text = _promise_words(one, had, last)
+            if had is not None and at > had:
+                text += self._in_the_way(one, windows)
+            said.append(event_row(int(one.job), 0, wall, (kind, text)))
         if changed:
             rows = [
                 {
@@ -235,6 +241,14 @@ class PlacingJournal:
         """The start that its owner is told of."""
         last = self._last_start(one)
         return one.at if last is None or one.at <= last else Instant(NEVER)
+
+    def _in_the_way(self, promise: Promise, windows: tuple[Window, ...]) -> str:
+        """The window that is where the job was to run; nothing where it moved for something else."""
+        before, record = self._told.get(promise.job), self._live.roll.records.get(int(promise.job))
+        if before is None or record is None:
+            return ""
+        window = in_the_way(record.job, before, windows)
+        return "" if window is None else f": window {window.name} is in the way"
 
     def acted(self, moment: Moment, outcomes: tuple[Did, ...], failed: Mapping[Launch, Outcome]) -> None:
         """Keep what came of it; starts that the cluster did not take go back, or are over for good."""
@@ -267,6 +281,16 @@ def _promise_words(one: Promise, had: Instant | None, last: Instant | None) -> t
         return "promise", f"promised: {when}"
     moved = f"{shown_duration(abs(one.at - had))} {'later' if one.at > had else 'earlier'}"
     return "promise", f"the promise moved: {when}, {moved}"
+
+
+def _cut_words(cut: Cut, clock: Callable[[Instant], str]) -> str:
+    """What its owner reads of the end that a window puts to a job."""
+    if cut.at is None:
+        until = "goes on" if cut.limit_at is None else f"may run to its limit, until {clock(cut.limit_at)}"
+        return f"no window ends it any more: it {until}"
+    then = "is ended then, and waits again" if cut.again else "is ended then"
+    had = "" if cut.had is None else f", not at {clock(cut.had)} any more"
+    return f"window {cut.window} opens at {clock(cut.at)}{had}: it {then}"
 
 
 def _clock(at: Instant) -> str:
@@ -314,6 +338,9 @@ class _Changes:
                     self.events.append(event_row(job, 0, self.wall, ("not extended", why)))
                 case Tell(why=why):
                     self._event_once(action, "notice", why)
+                case Cut(at=at):
+                    if self._placed(action, (Phase.RUNNING,), cut_at=at):
+                        self._event(action, "window", _cut_words(action, self._clock))
                 case Drop(job=job, why=why):
                     self._drop(job, why)
                 case _:
@@ -339,6 +366,9 @@ class _Changes:
     def _wall_of(self, at: Instant | None) -> float:
         """An instant of now's own timeline, on the clock of people."""
         return self.wall if at is None else self.wall - (self.moment.at - at)
+
+    def _clock(self, at: Instant) -> str:
+        return iso(self._wall_of(at)) or ""
 
     def _placed(self, action: Any, phases: tuple[Phase, ...], **values: Any) -> bool:
         of_attempt = select(jobs.c.id).where(jobs.c.id == action.job, jobs.c.attempt == action.attempt)
@@ -371,6 +401,7 @@ class _Changes:
             "gone": "[]",
             "asked_at": self.moment.at,
             "began_at": None,
+            "cut_at": None,
             "after": "",
             "after_why": "",
         }

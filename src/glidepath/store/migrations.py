@@ -23,6 +23,7 @@ from glidepath.store.usage_rows import (
     projects_in_a_tree,
     sums_in_the_order_of_their_keys,
 )
+from glidepath.store.window_rows import ends_that_were_told
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ MIGRATIONS = (
     Migration(11, "jobs are found by owner and by project", _jobs_by_owner_and_project),
     Migration(12, "sums of usage lie in the order of their keys", sums_in_the_order_of_their_keys),
     Migration(13, "notices: where people want them, and how far each was told"),
+    Migration(14, "a calendar of windows", ends_that_were_told),
 )
 KNOWN = MIGRATIONS[-1].number
 
@@ -114,7 +116,16 @@ def _step(store: Store, migration: Migration) -> int:
 
 def tables_since(number: int) -> list[Table]:
     """The tables that arrived in this version of the store."""
-    for rows in ("job_rows", "placed_rows", "call_rows", "people_rows", "usage_rows", "notice_rows"):
+    names = (
+        "job_rows",
+        "placed_rows",
+        "call_rows",
+        "people_rows",
+        "usage_rows",
+        "notice_rows",
+        "window_rows",
+    )
+    for rows in names:
         importlib.import_module(f"glidepath.store.{rows}")  # Registers the tables of each.
     return [table for table in metadata.sorted_tables if table.info.get("since", 1) == number]
 

@@ -128,6 +128,7 @@ def placed_of(row: Row[Any], spec: PlacedSpec | None = None) -> PlacedJob:
         asked_at=None if row.asked_at is None else Instant(row.asked_at),
         began_at=None if row.began_at is None else Instant(row.began_at),
         cancelled=job.state is JobState.CANCELLING,
+        cut_at=None if row.cut_at is None else Instant(row.cut_at),
         wish=wish,
         then=Then(row.after),
         why=row.after_why,

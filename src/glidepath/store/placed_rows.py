@@ -32,6 +32,8 @@ placed = Table(
     Column("promise_told", Whole),
     Column("promise_first", Whole),
     Column("promise_moved", Integer, nullable=False),
+    # Since 14: when a window ends the attempt before its limit, as its owner was told.
+    Column("cut_at", Whole),
     info=SINCE,
 )
 Index("placed_live", placed.c.phase, placed.c.job)

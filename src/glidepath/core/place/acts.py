@@ -100,6 +100,17 @@ class Tell(_Attempt):
 
 
 @dataclass(frozen=True, slots=True)
+class Cut(_Attempt):
+    """The owner is told of the window that ends the job before its limit, or that none does any more."""
+
+    at: Instant | None  # none: it may go on to its limit
+    window: str = ""
+    again: bool = False  # whether it waits again then
+    had: Instant | None = None  # what was told before
+    limit_at: Instant | None = None  # when its limit is reached
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     """The job can never run and waits no more."""
 
@@ -121,4 +132,6 @@ class Stray:
     key: SetKey
 
 
-PlaceAction = Launch | Began | Noted | Halt | Lessen | Settle | Stretch | Deny | Tell | Drop | Clear | Stray
+PlaceAction = (
+    Launch | Began | Noted | Halt | Lessen | Settle | Stretch | Deny | Tell | Cut | Drop | Clear | Stray
+)

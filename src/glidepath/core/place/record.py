@@ -78,6 +78,7 @@ class Record:
     asked_at: Instant | None = None  # since when this attempt is written down
     began_at: Instant | None = None  # its commands
     cancelled: bool = False  # its owner wants it over
+    cut_at: Instant | None = None  # when a window ends it before its limit, as its owner was told
     wish: Wish | None = None
     then: Then = Then.SEEN
     why: str = ""

@@ -17,6 +17,7 @@ from glidepath.core.cycle import Decision, Reason, Seen, Sighting
 from glidepath.core.place.accounts import Accounts
 from glidepath.core.place.acts import (
     Clear,
+    Cut,
     Deny,
     Drop,
     Halt,
@@ -29,6 +30,7 @@ from glidepath.core.place.acts import (
     Stretch,
     Tell,
 )
+from glidepath.core.place.closing import cuts, not_begun
 from glidepath.core.place.judge import judged, notice_of, noticed
 from glidepath.core.place.rank import (
     ClusterName,
@@ -89,11 +91,13 @@ class Surroundings:
 
     nodes: tuple[NodeSeen, ...]
     words: tuple[Word, ...]
+    windows: tuple[Window, ...]
     rules: Rules
     cluster: Cluster
 
-    def shows(self, listing: NodeListing, words: tuple[Word, ...], rules: Rules) -> bool:
-        same = rules is self.rules and words == self.words and listing.nodes == self.nodes
+    def shows(self, snapshot: Snapshot, listing: NodeListing, rules: Rules) -> bool:
+        same = rules is self.rules and snapshot.words == self.words and snapshot.windows == self.windows
+        same = same and listing.nodes == self.nodes
         return same and self.cluster.told == (*listing.notes, *listing.unkept)
 
 
@@ -117,6 +121,7 @@ class Snapshot:
     nodes: Sighting[NodeListing]
     sets: Sighting[SetListing]
     words: tuple[Word, ...] = ()
+    windows: tuple[Window, ...] = ()  # of the calendar, beside those of the rules
     known: frozenset[int] = frozenset()  # numbers in the store of jobs whose sets were listed and are over
     stopping: bool = False
     accounts: Accounts = field(default_factory=Accounts)
@@ -168,10 +173,11 @@ def with_shares(rules: Rules, accounts: Accounts) -> Rules:
 
 def _surroundings(snapshot: Snapshot, memory: PlaceMemory, rules: Rules) -> Surroundings:
     assert isinstance(snapshot.nodes, Seen)
-    listing, words = snapshot.nodes.value, snapshot.words
-    if memory.seen is not None and memory.seen.shows(listing, words, rules):
+    listing, words, windows = snapshot.nodes.value, snapshot.words, snapshot.windows
+    if memory.seen is not None and memory.seen.shows(snapshot, listing, rules):
         return memory.seen
-    return Surroundings(listing.nodes, words, rules, cluster_of(listing, rules, words))
+    cluster = cluster_of(listing, rules, words, windows)
+    return Surroundings(listing.nodes, words, windows, rules, cluster)
 
 
 def world_of(
@@ -207,7 +213,9 @@ def _waiting(roll: Roll, memory: PlaceMemory) -> Mapping[int, Job]:
     return {**roll.waiting, **held} if held else roll.waiting
 
 
-def cluster_of(listing: NodeListing, rules: Rules, words: tuple[Word, ...]) -> Cluster:
+def cluster_of(
+    listing: NodeListing, rules: Rules, words: tuple[Word, ...], windows: tuple[Window, ...] = ()
+) -> Cluster:
     shut = {word.about.removeprefix("node:") for word in words if word.about.startswith("node:")}
     nodes = tuple(
         _node(seen.node, seen.others, shut) for seen in sorted(listing.nodes, key=lambda s: s.node.name)
@@ -218,7 +226,8 @@ def cluster_of(listing: NodeListing, rules: Rules, words: tuple[Word, ...]) -> C
         replace(part, nodes=tuple(name for name in part.nodes if name in there) if part.nodes else names)
         for part in rules.partitions
     )
-    return Cluster(nodes, partitions, rules.windows, rules.overheads, listing.notes, listing.unkept)
+    open_and_to_come = (*rules.windows, *windows)
+    return Cluster(nodes, partitions, open_and_to_come, rules.overheads, listing.notes, listing.unkept)
 
 
 def _node(node: Node, others: Resources, shut: set[str]) -> Node:
@@ -297,7 +306,7 @@ def turn(picture: Picture, planner: Planner) -> Turn:
     records = picture.snapshot.roll.records
     found = list(picture.judged)
     ended = {d.action.job for d in found if isinstance(d.action, Halt | Settle)}
-    for step in (_drained, _without_right):
+    for step in (_drained, _without_right, _not_begun):
         found += list(step(picture, ended))
         ended |= {d.action.job for d in found if isinstance(d.action, Halt)}
     schedule = planner(picture.world, rules.book, memory)
@@ -307,7 +316,11 @@ def turn(picture: Picture, planner: Planner) -> Turn:
             continue
         acts = _act(decision, records, ended, picture)
         found.append(Decision(decision.about, decision.reason, acts))
+    ended |= {d.action.job for d in found if isinstance(d.action, Halt)}
     found += _wishes(picture, ended)
+    windows = picture.world.cluster.windows
+    told = cuts(picture.snapshot.roll, windows, picture.snapshot.now)
+    found += [d for d in told if isinstance(d.action, Cut) and d.action.job not in ended]
     wake = min(schedule.plan.wake_after_s, rules.cycle_s_max)
     return Turn(tuple(found), max(wake, rules.cycle_s_min), schedule.memory, picture.world.cluster)
 
@@ -370,6 +383,12 @@ def _drained(picture: Picture, ended: set[int]) -> Iterator[Decision[PlaceAction
             why = f"{', '.join(sorted(drained & {p.node for p in record.places}))} is drained"
             halt = Halt(record.id, record.attempt, Then.ANEW, why)
             yield Decision(f"job:{record.id}", Reason(Because.NODE_DRAINED, (("why", why),)), halt)
+
+
+def _not_begun(picture: Picture, ended: set[int]) -> Iterator[Decision[PlaceAction]]:
+    assert picture.world is not None
+    found = not_begun(picture.snapshot.roll, picture.world.cluster.windows, picture.snapshot.now)
+    return (one for one in found if isinstance(one.action, Halt) and one.action.job not in ended)
 
 
 def _without_right(picture: Picture, ended: set[int]) -> Iterator[Decision[PlaceAction]]:

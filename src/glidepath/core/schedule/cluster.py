@@ -6,12 +6,12 @@ in words, and the plan is made without the parts that are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType, TypeVar
 
-from glidepath.core.quantity import Instant, NodeName, Resources, Traits
+from glidepath.core.quantity import Instant, NodeName, Owner, Resources, Traits
 
 PartitionName = NewType("PartitionName", str)
 ProjectName = NewType("ProjectName", str)
@@ -62,13 +62,26 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A span in which nodes are closed, or kept for projects."""
+    """A span in which nodes are closed, or kept for projects and people."""
 
     name: str
     opens_at: Instant
     closes_at: Instant
     nodes: tuple[NodeName, ...] = ()  # none means all
-    projects: tuple[ProjectName, ...] = ()  # none means closed for everybody
+    projects: tuple[ProjectName, ...] = ()
+    people: tuple[Owner, ...] = ()  # where both are empty it is closed for everybody
+    number: int = 0  # in the calendar; none for those of the settings
+
+    @property
+    def kept(self) -> bool:
+        """For somebody; else nobody may be there."""
+        return bool(self.projects or self.people)
+
+    def admits(self, project: ProjectName, owner: Owner) -> bool:
+        return project in self.projects or owner in self.people
+
+    def touches(self, nodes: Iterable[NodeName]) -> bool:
+        return not self.nodes or any(name in self.nodes for name in nodes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from glidepath.core.because import Because
 from glidepath.core.cycle import Fact, Reason
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.cluster import Window
+from glidepath.core.schedule.cut import cut_by, shutting
 from glidepath.core.schedule.decide import decide
 from glidepath.core.schedule.job import Book, JobName, Memory, OnLoss, Running, World
 from glidepath.core.schedule.sift import Sifted, sift
@@ -149,29 +150,22 @@ def _found(sifted: Sifted, name: JobName) -> Running | None:
 
 def _planned_s(one: Running, sifted: Sifted) -> int:
     """How long the plan thinks that it runs: to its limit, or to the window that it is ended for."""
-    if one.job.limit_s is not None:
-        return one.job.limit_s
-    opens = [window.opens_at for window in _closing(one, sifted)]
-    return min(opens, default=one.started_at + ENDLESS_S) - one.started_at
+    window = cut_by(one, sifted.cluster.windows, sifted.now)
+    if window is not None:
+        return window.opens_at - one.started_at
+    return ENDLESS_S if one.job.limit_s is None else one.job.limit_s
 
 
 def _closing(one: Running, sifted: Sifted) -> list[Window]:
     """Windows that are not over and close a node of the job, the first to open first."""
-    nodes = {place.node for place in one.places}
-    found = [
-        window
-        for window in sifted.cluster.windows
-        if window.closes_at > sifted.now
-        and (not window.nodes or nodes & set(window.nodes))
-        and one.job.project not in window.projects
-    ]
-    return sorted(found, key=lambda window: (window.opens_at, window.name))
+    return shutting(one, (w for w in sifted.cluster.windows if w.closes_at > sifted.now))
 
 
 def _run_into(one: Running, sifted: Sifted, until: int) -> Window | None:
     """The first window that the job would newly be in; a shorter limit runs into none."""
     had = one.started_at + _planned_s(one, sifted)
-    if until <= had:
+    shorter = one.job.limit_s is not None and until <= one.started_at + one.job.limit_s
+    if until <= had or shorter:
         return None
     return next((w for w in _closing(one, sifted) if w.opens_at < until and w.closes_at > had), None)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.cluster import NodeState
+from glidepath.core.schedule.cut import cut_by
 from glidepath.core.schedule.decide import Schedule, scheduled, table_of, teach
 from glidepath.core.schedule.fairshare import sound_usage
 from glidepath.core.schedule.job import Book, Job, JobName, Memory, Running, World
@@ -76,7 +77,7 @@ class Known:
         self.tied = {job.name for job in world.waiting if job.beside is not None}
         tied_refused = any(name in self.tied for name in self.refused)
         self.tied |= {job.beside for job in world.waiting if job.beside is not None}
-        # Running jobs that are looked at in every plan: without a limit, or without a row.
+        # Running jobs that are looked at in every plan: without a row or a limit, or ended for a window.
         self.watched = {name for name, one in self.running.items() if self._is_watched(one)}
         self.unsure = set(sifted.unsure)
         whole = len(sifted.running) == len(world.running) == len(self.running)
@@ -112,7 +113,9 @@ class Known:
         return job.beside is not None or job.name in self.tied
 
     def _is_watched(self, one: Running) -> bool:
-        return one.job.limit_s is None or one.job.partition not in self.table.line_of
+        if one.job.limit_s is None or one.job.partition not in self.table.line_of:
+            return True
+        return cut_by(one, self.sifted.cluster.windows, self.sifted.now) is not None
 
     def _follow_running(
         self, world: World, now: Instant, went: set[JobName], over: dict[JobName, int]

@@ -83,7 +83,8 @@ Change = tuple[str, Job]
 def _limited(case: Case) -> Ints:
     """What the job needs on each node if it has a limit."""
     job, cluster = case.job, case.table.cluster
-    return case.table.layout.need(job.ask, grown(job.ask, cluster), project=job.project, endless=False)
+    belongs = case.table.layout.belongs(job.project, job.owner)
+    return case.table.layout.need(job.ask, grown(job.ask, cluster), belongs=belongs, endless=False)
 
 
 def _shorter(case: Case) -> Change | None:

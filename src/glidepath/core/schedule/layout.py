@@ -2,8 +2,8 @@
 
 Columns that look like resources and are none make rules out of room. `SHARE`: whoever wants a node for itself
 takes all of it, everybody else a crumb. `OPEN`: everybody needs it, windows take it away; a job without a
-limit needs it only at the start. One column for each circle of projects that nodes are kept for: who does not
-belong needs it, and the window takes it away.
+limit needs it only at the start. One column for each circle of projects and people that nodes are kept for:
+who does not belong needs it, and the window takes it away.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glidepath.core.quantity import Resources
+from glidepath.core.quantity import Owner, Resources
 from glidepath.core.schedule.cluster import DEVICE_MILLI, Cluster, Node, ProjectName, Window
 from glidepath.core.schedule.compiled import Ints
 from glidepath.core.schedule.job import Ask
@@ -25,13 +25,15 @@ PLENTY = 1 << 50
 # All of a node; what is left of it when somebody is there is less.
 WHOLE = 1 << 30
 
+Circle = tuple[tuple[ProjectName, ...], tuple[Owner, ...]]
+
 
 @dataclass(frozen=True)
 class Layout:
     """The columns of one cluster."""
 
     counted: tuple[str, ...]
-    circles: tuple[tuple[ProjectName, ...], ...]
+    circles: tuple[Circle, ...]
     devices: int
 
     @property
@@ -62,7 +64,11 @@ class Layout:
             row[JOBS] = jobs_max
         return row
 
-    def need(self, ask: Ask, size: Resources, *, project: ProjectName, endless: bool) -> Ints:
+    def belongs(self, project: ProjectName, owner: Owner) -> tuple[bool, ...]:
+        """To which of the circles; those who belong to the same are alike."""
+        return tuple(project in projects or owner in people for projects, people in self.circles)
+
+    def need(self, ask: Ask, size: Resources, *, belongs: tuple[bool, ...], endless: bool) -> Ints:
         """What a job takes on each node; the size is with what its runtime takes."""
         row = np.zeros(self.parts + DEVICE_PARTS, np.int64)
         row[CPU], row[MEMORY], row[DISK] = size.cpu_milli, size.memory_mib, size.disk_mib
@@ -72,8 +78,8 @@ class Layout:
         row[OPEN] = -1 if endless else 1
         for name, count in ask.counted:
             row[FIXED + self.counted.index(name)] = count
-        for at, circle in enumerate(self.circles):
-            if project not in circle:
+        for at, inside in enumerate(belongs):
+            if not inside:
                 row[FIXED + len(self.counted) + at] = -1 if endless else 1
         row[-2] = size.gpus or (1 if ask.gpu_milli else 0)
         row[-1] = DEVICE_MILLI if size.gpus else ask.gpu_milli
@@ -90,7 +96,7 @@ class Layout:
     def closing(self, window: Window) -> Ints:
         """What a window takes away."""
         row = np.zeros(self.parts + self.devices, np.int64)
-        if window.projects:
+        if window.kept:
             at = self.circles.index(circle_of(window))
             row[FIXED + len(self.counted) + at] = PLENTY
         else:
@@ -98,13 +104,13 @@ class Layout:
         return row
 
 
-def circle_of(window: Window) -> tuple[ProjectName, ...]:
-    return tuple(sorted(set(window.projects)))
+def circle_of(window: Window) -> Circle:
+    return tuple(sorted(set(window.projects))), tuple(sorted(set(window.people)))
 
 
 def layout_of(cluster: Cluster) -> Layout:
     return Layout(
         counted=tuple(sorted({name for node in cluster.nodes for name, _ in node.counted})),
-        circles=tuple(sorted({circle_of(window) for window in cluster.windows if window.projects})),
+        circles=tuple(sorted({circle_of(window) for window in cluster.windows if window.kept})),
         devices=max((node.size.gpus for node in cluster.nodes), default=0),
     )

@@ -132,7 +132,9 @@ class Refuser:
         """Whether windows leave enough nodes a gap as long as the job, before it is of no use."""
         if not self.for_ever and job.latest_at is None and job.deadline_at is None:
             return None
-        key = (job.partition, job.ask, job.project, job.limit_s, job.first_at, job.latest_at, job.deadline_at)
+        admitted = tuple(window.admits(job.project, job.owner) for window in self.cluster.windows)
+        times = (job.limit_s, job.first_at, job.latest_at, job.deadline_at)
+        key = (job.partition, job.ask, admitted, times)
         if key not in self.gaps:
             nodes = tuple(node for nodes in fit for node in nodes)
             self.gaps[key] = _windows(job, nodes, self.cluster, self.now)
@@ -245,12 +247,10 @@ def short_of(ask: Ask, need: Resources, room: Resources, node: Node) -> list[str
 
 
 def _windows(job: Job, fit: tuple[Node, ...], cluster: Cluster, now: Instant) -> Refusal | None:
-    closing = [
-        window for window in cluster.windows if job.project not in window.projects or not window.projects
-    ]
+    closing = [window for window in cluster.windows if not window.admits(job.project, job.owner)]
     first = max(now, job.first_at or now)
     span = job.limit_s or 1
-    gaps = [_gap(first, span, [w for w in closing if not w.nodes or n.name in w.nodes]) for n in fit]
+    gaps = [_gap(first, span, [w for w in closing if w.touches((n.name,))]) for n in fit]
     starts = sorted(at for at, _ in gaps)
     last = FOR_EVER if job.latest_at is None else job.latest_at
     if job.deadline_at is not None:

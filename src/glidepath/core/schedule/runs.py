@@ -1,4 +1,4 @@
-"""What is done about jobs that run: limits, lost nodes, and windows for those without a limit."""
+"""What is done about jobs that run: limits, lost nodes, and windows for those that would run into one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from glidepath.core.because import Because
 from glidepath.core.cycle import Decision, Fact, Reason
 from glidepath.core.quantity import Instant
 from glidepath.core.schedule.acts import End, JobAction, Notify, Requeue, Shrink
-from glidepath.core.schedule.cluster import Window
+from glidepath.core.schedule.cut import cut_by, waits_again
 from glidepath.core.schedule.job import Book, OnLoss, Running
 from glidepath.core.schedule.sift import Loss, Sifted
 from glidepath.core.units import shown_duration
@@ -55,29 +55,13 @@ def _due(one: Running, now: Instant) -> Decision[JobAction] | None:
 
 
 def _windowed(one: Running, sifted: Sifted, book: Book) -> Decision[JobAction] | None:
-    """A job without a limit is told in time, and ended when its window opens."""
-    if one.job.limit_s is not None:
-        return None
-    window = next_window(one, sifted.cluster.windows, sifted.now)
+    """A job that would be there when a window opens is told in time, and ended then."""
+    window = cut_by(one, sifted.cluster.windows, sifted.now)
     if window is None or window.opens_at - sifted.now > book.notice_s:
         return None
     facts: tuple[Fact, ...] = (("window", window.name), ("opens_at", window.opens_at))
     about = f"job:{one.job.name}"
     if window.opens_at > sifted.now:
         return Decision(about, Reason(Because.NOTICE_GIVEN, facts), Notify(one.job.name, window.opens_at))
-    again = one.job.on_loss is OnLoss.REQUEUE or one.job.stoppable
-    action: JobAction = Requeue(one.job.name) if again else End(one.job.name)
+    action: JobAction = Requeue(one.job.name) if waits_again(one.job) else End(one.job.name)
     return Decision(about, Reason(Because.WINDOW_OPENS, facts), action)
-
-
-def next_window(one: Running, windows: tuple[Window, ...], now: Instant) -> Window | None:
-    """The first window that is not over and that a running job is not meant for."""
-    nodes = {place.node for place in one.places}
-    found = [
-        window
-        for window in windows
-        if window.closes_at > now
-        and (not window.nodes or nodes & set(window.nodes))
-        and one.job.project not in window.projects
-    ]
-    return min(found, key=lambda window: (window.opens_at, window.name), default=None)

@@ -260,7 +260,7 @@ def cap_shorts(case: Case) -> Iterator[CapShort]:
 def windows_in_the_way(case: Case) -> tuple[list[int], Window | None]:
     """Nodes that are free now and that a window closes before the job is over; the first such window."""
     start, span = case.stay
-    endless, project = case.job.limit_s is None, case.job.project
+    endless, job = case.job.limit_s is None, case.job
     closed, first = [], None
     for at in case.fitting():
         if case.ready(at) or not fits(case.board.profile.free[at], case.need):
@@ -269,8 +269,8 @@ def windows_in_the_way(case: Case) -> tuple[list[int], Window | None]:
         near = [
             window
             for window in case.table.cluster.windows
-            if (not window.nodes or name in window.nodes)
-            and project not in window.projects
+            if window.touches((name,))
+            and not window.admits(job.project, job.owner)
             and window.closes_at > start
             and window.opens_at < (start + 1 if endless else start + span)
         ]

@@ -16,6 +16,7 @@ import numpy as np
 from glidepath.core.quantity import Instant, Owner
 from glidepath.core.schedule.cluster import Cluster, Node, NodeState, ProjectName, Queue
 from glidepath.core.schedule.compiled import NEVER, NONE, Ints
+from glidepath.core.schedule.cut import shutting
 from glidepath.core.schedule.fairshare import sound_shares
 from glidepath.core.schedule.job import Ask, Book, Job, JobName, Memory, Place, Promise, Running
 from glidepath.core.schedule.layout import CPU, GPU, MEMORY, Layout, layout_of
@@ -42,7 +43,7 @@ ENDLESS_S = 1 << 50
 LEVELS = 4
 
 Row = tuple[Job, ...]  # jobs on the same nodes, the first leads
-ShapeKey = tuple[Ask, str, ProjectName, bool, tuple[Ask, ...], tuple[str, ...]]
+ShapeKey = tuple[Ask, str, tuple[bool, ...], bool, tuple[Ask, ...], tuple[str, ...]]
 
 
 def longer(array: Any, length: int) -> Any:
@@ -228,10 +229,11 @@ class Table:
     def _shape(self, row: Row, pinned: tuple[str, ...]) -> int:
         lead = row[0]
         endless = any(job.limit_s is None for job in row)
+        belongs = self.layout.belongs(lead.project, lead.owner)
         key: ShapeKey = (
             lead.ask,
             lead.partition,
-            self._circle_key(lead.project),
+            belongs,
             endless,
             tuple(job.ask for job in row[1:]),
             pinned,
@@ -240,7 +242,7 @@ class Table:
         if found is not None:
             return found
         need = sum(
-            self.layout.need(job.ask, grown(job.ask, self.cluster), project=lead.project, endless=endless)
+            self.layout.need(job.ask, grown(job.ask, self.cluster), belongs=belongs, endless=endless)
             for job in row
         )
         need = np.asarray(need, np.int64)
@@ -273,11 +275,6 @@ class Table:
             for rank, at in enumerate(sorted(range(self.shape_count), key=keys.__getitem__)):
                 self._shape_ranks[at] = rank
         return self._shape_ranks
-
-    def _circle_key(self, project: ProjectName) -> ProjectName:
-        """Projects that are in no circle are alike; shapes are shared by all of them."""
-        belongs = any(project in circle for circle in self.layout.circles)
-        return project if belongs else ProjectName("")
 
     def _kind(self, row: Row, pinned: tuple[str, ...]) -> int:
         asks = tuple(job.ask for job in row)
@@ -371,17 +368,10 @@ class Table:
 
     def _end(self, running: Running) -> int:
         """When the room of a running job comes free by the plan: its limit, or the window it is ended for."""
-        if running.job.limit_s is not None:
-            return running.started_at + running.job.limit_s
-        nodes = {place.node for place in running.places}
-        opens = [
-            window.opens_at
-            for window in self.cluster.windows
-            if window.opens_at > running.started_at
-            and (not window.nodes or nodes & set(window.nodes))
-            and running.job.project not in window.projects
-        ]
-        return min(opens, default=running.started_at + ENDLESS_S)
+        limit_s = running.job.limit_s
+        end = running.started_at + (ENDLESS_S if limit_s is None else limit_s)
+        ahead = [w for w in self.cluster.windows if running.started_at < w.opens_at < end]
+        return min((window.opens_at for window in shutting(running, ahead)), default=end)
 
     def waiting(self, queue: int) -> Ints:
         """Rows of a queue that wait, in order of arrival; of a chain the one that stands for it."""
