@@ -285,6 +285,17 @@ def test_the_same_key_twice_makes_one_and_for_something_else_none(server: Server
         assert server.names("pods") == ["gp-7-2-0", "gp-7-2-2"]
 
 
+@pytest.mark.parametrize("answer", [status(403, "Forbidden"), status(429, "TooManyRequests"), DOWN])
+def test_of_a_set_that_is_there_and_cannot_be_read_nothing_is_said(
+    server: Server, tmp_path: Path, answer: Answer
+) -> None:
+    with a_door(server, tmp_path) as door:
+        assert door.start(ranks(nodes=GANG)) == Done()
+        server.faults["GET services"] = [answer] * 50
+        assert isinstance(door.start(ranks(nodes=GANG)), Unsure)
+        assert server.names("pods") == ["gp-7-2-0", "gp-7-2-1", "gp-7-2-2"]
+
+
 def test_a_service_of_somebody_else_is_left_alone(server: Server, tmp_path: Path) -> None:
     server._made("services", {"metadata": {"name": "gp-7-2"}})
     with a_door(server, tmp_path) as door:

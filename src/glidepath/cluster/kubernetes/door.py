@@ -210,7 +210,13 @@ class KubernetesCluster:
     def _anchored(self, objects: Objects, ranks: RankSet) -> tuple[Named | Done | Failed | Refused, bool]:
         """The Service of the set where pods are still to be made for it, and whether it is a new one."""
         made = objects.make_anchor(anchor_of(ranks, self.name, log_bytes_max=self._place.log_bytes_max))
-        return (made, True) if made is not None else (self._known_anchor(objects, ranks), False)
+        if made is not None:
+            return made, True
+        try:
+            return self._known_anchor(objects, ranks), False
+        except (KubeError, NotSentError) as error:
+            # It is there, and may have begun: whatever is wrong with reading it says nothing of that.
+            raise UnansweredError(f"it is there and cannot be read: {error}") from None
 
     def _known_anchor(self, objects: Objects, ranks: RankSet) -> Named | Done | Failed | Refused:
         found = objects.anchor(ranks.key)
