@@ -37,7 +37,20 @@ CHANGES: dict[str, Question] = {
     "extend, dry": lambda desk, caller, job: desk.extend(caller, job, 7200, dry=True),
 }
 # The other questions are about no job, and have tests of their own below.
-OTHERS = {"submit", "test", "list", "usage", "queues", "partitions", "nodes", "word", "newest"}
+WINDOWS = {"windows", "window", "add_window", "move_window", "cancel_window"}
+OTHERS = {
+    "submit",
+    "test",
+    "list",
+    "usage",
+    "queues",
+    "partitions",
+    "nodes",
+    "word",
+    "newest",
+    "notices",
+    *WINDOWS,
+}
 JOBS: dict[str, tuple[Caller, dict[str, Any]]] = {
     "own, pulled": (ANN, {}),
     "own, placed": (ANN, {"queue": "interactive"}),
