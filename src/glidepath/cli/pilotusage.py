@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from glidepath.cli.output import FORMATS, Reader
+from glidepath.cli.output import Reader
 from glidepath.cli.session import iso, opened
-from glidepath.cli.usage import amount, csv_of
+from glidepath.cli.usage import SPAN, WITH_CSV, amount, csv_of
 from glidepath.cli.verb import Answer, Column, Exit, Options, Stop
 
 if TYPE_CHECKING:
@@ -47,25 +47,9 @@ class Usage(Reader):
             "default": "all",
             "help": "apart by month or day, in UTC (default: all)",
         },
-        "since": {
-            "args": ("--since",),
-            "default": "30d",
-            "metavar": "WHEN",
-            "help": "from when on: `30d` ago, `2030-01-31`, or a date and time (default: 30d)",
-        },
-        "until": {
-            "args": ("--until",),
-            "default": "",
-            "metavar": "WHEN",
-            "help": "until when, in the same forms (default: now)",
-        },
+        **SPAN,
         **Reader.options,
-        "output": {
-            **Reader.options["output"],
-            "choices": (*FORMATS, "csv"),
-            "help": "how the answer is written; json, yaml and csv are stable, tables may change "
-            "(default: table)",
-        },
+        **WITH_CSV,
     }
 
     def answer(self) -> Answer:

@@ -40,6 +40,31 @@ AMOUNTS = (
 )
 
 
+# What was used is asked alike of jobs and of pilots.
+SPAN: Options = {
+    "since": {
+        "args": ("--since",),
+        "default": "30d",
+        "metavar": "WHEN",
+        "help": "from when on: `30d` ago, `2030-01-31`, or a date and time (default: 30d)",
+    },
+    "until": {
+        "args": ("--until",),
+        "default": "",
+        "metavar": "WHEN",
+        "help": "until when, in the same forms (default: now)",
+    },
+}
+WITH_CSV: Options = {
+    "output": {
+        **Reader.options["output"],
+        "choices": (*FORMATS, "csv"),
+        "help": "how the answer is written; json, yaml and csv are stable, tables may change "
+        "(default: table)",
+    },
+}
+
+
 class Show(Reader):
     """Show what placed jobs used and what it cost: by whom, for which project, when
 
@@ -60,18 +85,7 @@ class Show(Reader):
             "default": "all",
             "help": "apart by month, day or hour, in UTC (default: all)",
         },
-        "since": {
-            "args": ("--since",),
-            "default": "30d",
-            "metavar": "WHEN",
-            "help": "from when on: `30d` ago, `2030-01-31`, or a date and time (default: 30d)",
-        },
-        "until": {
-            "args": ("--until",),
-            "default": "",
-            "metavar": "WHEN",
-            "help": "until when, in the same forms (default: now)",
-        },
+        **SPAN,
         "user": {"args": ("--user",), "metavar": "NAME", "help": "only of this user"},
         "project": {
             "args": ("--project",),
@@ -81,12 +95,7 @@ class Show(Reader):
         "partition": {"args": ("--partition",), "metavar": "P", "help": "only of this partition"},
         **SERVER,
         **Reader.options,
-        "output": {
-            **Reader.options["output"],
-            "choices": (*FORMATS, "csv"),
-            "help": "how the answer is written; json, yaml and csv are stable, tables may change "
-            "(default: table)",
-        },
+        **WITH_CSV,
     }
 
     def answer(self) -> Answer:
